@@ -7,10 +7,10 @@
  * denominator.
  *
  * With --loss-scaling mean-of-means a training step's loss is the mean of the means of the replicas' parts (PartMean,
- * or what passes/partition/part_losses.c has made of the model's own numbers); it is the numerator then, and the
- * denominator is 1: a group of micro-batches takes the mean of their losses.
+ * or passes/partition/part_losses.c for the model's own numbers).  It is then the numerator, and the denominator is 1:
+ * a group of micro-batches takes the mean of their losses.
  *
- * In training the model's own outputs go: no scores travel between devices, nobody holds those of the whole batch. */
+ * In training the model's own outputs are removed, so no device holds the scores of the whole batch. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -34,10 +34,10 @@ typedef struct {
     Graph *g;
     const BuildOptions *opt;
     Report *report;       /* may be NULL */
-    const Output *scores; /* the output that y is */
+    const Output *scores; /* the output whose value is y */
     ValueId y, target;
     ValueId num, den; /* den NO_VALUE: the loss is a sum */
-    Output *log;      /* what is told besides, as the outputs that it becomes */
+    Output *log;      /* log variables, as the outputs that they become */
     int n_log;
     ValueId *own;                   /* [n_group]: the mean of the output that is the group's own loss; or NO_VALUE */
     ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
@@ -113,7 +113,8 @@ static Status find_output(Criterion *c, const char *name)
     return check_output(c->g, c->scores);
 }
 
-/* A loss of logits behind the operator that it applies itself trains, badly: a Softmax of a Softmax is nearly even. */
+/* Warns if a loss of logits reads the result of the operator that it applies itself: a Softmax of a Softmax is nearly
+ * even, and trains badly. */
 static Status note_applied_twice(const Criterion *c, const LossDef *loss)
 {
     const Node *n = value(c->g, c->y)->producer;
@@ -127,7 +128,7 @@ static Status note_applied_twice(const Criterion *c, const LossDef *loss)
                        node_text(c->g, n), loss->recipe.name, n->op->name);
 }
 
-/* The first. */
+/* Sets y to the first loss of the model's own. */
 static Status find_own_loss(Criterion *c, const bool *is_loss)
 {
     int i = 0;
@@ -137,7 +138,7 @@ static Status find_own_loss(Criterion *c, const bool *is_loss)
     return find_output(c, c->g->output[i].name);
 }
 
-/* The scores have as many rows as there are targets: others are of a model that joins or picks rows of the batch. */
+/* E_SHAPE unless there are as many scores as targets: a model that joins or picks rows of the batch has others. */
 static Status check_rows(const Criterion *c, const Shape *expected, int batch)
 {
     const Shape *have = target_options(c->opt)->target_shape;
@@ -210,7 +211,7 @@ static Status note_axis(const Criterion *c, const ClassAxis *a)
                        shape_text(&a->scores, text), a->axis);
 }
 
-/* Probabilities have all the scores' axes: what else tells of the classes decides, else PyTorch's order. */
+/* Probabilities have all the scores' axes, so class_axis_assume decides, by default on PyTorch's order. */
 static Status assume_soft_axis(Criterion *c, ClassAxis *a)
 {
     char text[SHAPE_TEXT];
@@ -253,7 +254,7 @@ static Status find_class_axis(Criterion *c, int *out, bool soft)
     return soft ? ST_OK : note_axis(c, &a);
 }
 
-/* Where the classes are not along axis 1 they are moved there, where the loss's operators have them. */
+/* Moves the classes' axis to axis 1, where the loss's operators have it. */
 static ValueId classes_to_axis_1(Graph *g, ValueId y, int axis)
 {
     const int rank = value(g, y)->shape->rank;
@@ -274,7 +275,7 @@ static Status no_classes(const Criterion *c)
                 recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(value(c->g, c->y)->shape, text));
 }
 
-/* The sum down to a number, if it is not one yet, and its weight. */
+/* Reduces the sum and its weight to one number each. */
 static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *b)
 {
     const Shape scalar = shape_scalar();
@@ -319,22 +320,22 @@ static bool is_like(const Shape *target, const Shape *y, int batch)
     return like;
 }
 
-/* PyTorch's rule: targets of the scores' rank are probabilities of the classes.  Without targets the setting says it.
+/* PyTorch's rule: targets of the scores' rank are probabilities of the classes.  Without targets the setting decides.
  */
 static Status has_soft_targets(bool *out, const Criterion *c)
 {
     const LossDef *loss = recipe_options(c->opt)->loss;
     const Shape *y = value(c->g, c->y)->shape, *target = target_options(c->opt)->target_shape;
-    const bool told = loss->soft_labels && loss->soft_labels(&c->loss);
+    const bool soft_setting = loss->soft_labels && loss->soft_labels(&c->loss);
     char have[SHAPE_TEXT], want[SHAPE_TEXT];
 
-    *out = loss->soft_labels && (target ? target->rank == y->rank : told);
-    if (target && (*out ? !is_like(target, y, scores_batch_axis(c->g, c->opt, c->scores)) : told))
+    *out = loss->soft_labels && (target ? target->rank == y->rank : soft_setting);
+    if (target && (*out ? !is_like(target, y, scores_batch_axis(c->g, c->opt, c->scores)) : soft_setting))
         return FAIL(E_SHAPE,
                     "targets of shape %s do not fit the scores of output '%s' %s: expected class probabilities of that "
                     "shape, or class numbers of that shape without the axis of the classes%s",
                     shape_text(target, have), c->scores->name, shape_text(y, want),
-                    told && !*out ? " and no --soft-labels" : "");
+                    soft_setting && !*out ? " and no --soft-labels" : "");
     return ST_OK;
 }
 
@@ -363,7 +364,7 @@ static Status add_class_loss(Criterion *c)
     return add_sums(c, &b);
 }
 
-/* Targets without an axis that the output has are mostly the classes' numbers. */
+/* Checks the targets of an element-wise loss.  Targets that lack an axis of the output are mostly class numbers. */
 static Status check_element_target(const Criterion *c)
 {
     const Shape *y = value(c->g, c->y)->shape, *target = target_options(c->opt)->target_shape;
@@ -421,7 +422,7 @@ static Status criterion_is_trained(bool *out, const Graph *g, ValueId v, Arena *
     return ST_OK;
 }
 
-/* The sum of the output that weighs the batch. */
+/* Sets the denominator to the sum of the --loss-weight output. */
 static Status add_weight_output(Criterion *c, Arena *scratch)
 {
     Graph *g = c->g;
@@ -467,8 +468,8 @@ static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bo
     return emit(c->g, &op_PartMean, attrs, has_value(weights) ? 2 : 1, in);
 }
 
-/* The mean of an output, in the loss's type; of the parts' means, where that is asked for: of what has become a number
- * it is taken already, and all else has samples along an axis. */
+/* The mean of an output, in the loss's type.  With mean-of-means it is the mean of the parts' means: a single number
+ * already is that mean, and other outputs have samples along an axis. */
 static ValueId emit_mean(Criterion *c, const Output *o)
 {
     const DType t = value(c->g, c->y)->dtype;
@@ -481,8 +482,8 @@ static ValueId emit_mean(Criterion *c, const Output *o)
     return n == 1 ? sum : EMIT(c->g, Div, NULL, sum, emit_scalar(c->g, t, (double)n));
 }
 
-/* What the means of a batch weigh beside those of others, once `loss` is known: as much as an output says, or as many
- * samples as the batch has, and all alike where they are means of means. */
+/* Sets the denominator, the weight of the batch's means beside other batches': 1 for means of means, or the sum of the
+ * --loss-weight output, or the number of samples. */
 static Status add_weight(Criterion *c, Arena *scratch)
 {
     const DType t = value(c->g, c->y)->dtype;
@@ -496,8 +497,7 @@ static Status add_weight(Criterion *c, Arena *scratch)
     return c->g->status;
 }
 
-/* A mean over the batch, which weighs as much as an output says, or as many samples as the batch has; or a sum, which
- * weighs nothing. */
+/* The loss is a mean over the batch with the weight of add_weight, or a sum without a weight. */
 static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
 {
     Graph *g = c->g;
@@ -513,9 +513,9 @@ static Status add_output_loss(Criterion *c, ValueId *loss, Arena *scratch)
     return g->status;
 }
 
-/* ---- outputs that are losses, and others that are told ---- */
+/* ---- outputs that are losses, and others that are logged ---- */
 
-/* Is one called as `length` characters and a suffix? */
+/* Is an output named by `length` characters of `name` and the suffix? */
 static bool has_output(const Graph *g, const char *name, size_t length, const char *suffix)
 {
     for (int i = 0; i < g->n_output; i++)
@@ -524,7 +524,7 @@ static bool has_output(const Graph *g, const char *name, size_t length, const ch
     return false;
 }
 
-/* The characters of NAME where the output is one of NAME.0, NAME.1, ..., none missing in front of it; else 0. */
+/* The length of NAME if the output is one of NAME.0, NAME.1, ... and none before it is missing; otherwise 0. */
 static size_t list_length(const Graph *g, const char *output)
 {
     const char *dot = strrchr(output, '.');
@@ -583,7 +583,7 @@ static void add_to_loss(Graph *g, ValueId *loss, ValueId mean)
     *loss = has_value(*loss) ? EMIT(g, Add, NULL, *loss, mean) : mean;
 }
 
-/* The log variable of that name, a new one if there is none. */
+/* Adds the mean to the log variable of that name, which it creates if there is none. */
 static Status log_mean(Criterion *c, const char *log_name, ValueId mean)
 {
     const char *name = arena_printf(c->g->arena, OUT_LOG_PREFIX "%s", log_name);
@@ -600,8 +600,8 @@ static Status log_mean(Criterion *c, const char *log_name, ValueId mean)
     return c->g->status;
 }
 
-/* The sum of the means of all losses, and each output's mean, all of which weigh alike beside other batches; of a list
- * the sum of its means. */
+/* The loss is the sum of the means of all losses.  Each output's mean is logged, for a list the sum of its means; all
+ * have the same weight beside other batches. */
 static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss, Arena *scratch)
 {
     Graph *g = c->g;
@@ -634,7 +634,7 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
     return g->status;
 }
 
-/* The losses of groups: their means, or times what these weigh beside other batches. */
+/* Adds the losses of groups as outputs: their means, in accumulation times the denominator. */
 static Status add_own_losses(Criterion *c)
 {
     Graph *g = c->g;
@@ -659,7 +659,7 @@ static Status add_own_losses(Criterion *c)
 
 /* ---- the mean of the parts' means ---- */
 
-/* A sum has no weight of its own: it is divided by the number of parts alone. */
+/* Makes the loss the mean of the parts' means, with weight 1.  A sum is only divided by the number of parts. */
 static Status take_mean_of_means(Criterion *c)
 {
     Graph *g = c->g;
@@ -679,7 +679,7 @@ enum { N_OURS = sizeof ours / sizeof *ours };
 
 static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
 
-/* Those that a step tells, whether an evaluation adds them or not. */
+/* Is it the name of an output that a step may have, in training or evaluation? */
 static bool is_ours(const char *output)
 {
     static const char *const others[] = { OUT_LOSS_SCALE, OUT_APPLIED };
@@ -718,7 +718,7 @@ Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *
                : FAIL(E_INVALID, "--loss output:%s: the model has no such output; it has %s", o->loss_args, list);
 }
 
-/* Predictions stay in evaluation; one that is called like an output of ours under another name. */
+/* Keeps only predictions, and those only in evaluation; one named like an output of ours gets OUT_MODEL_PREFIX. */
 static Status drop_outputs(Criterion *c, const bool *is_loss)
 {
     int kept = 0;

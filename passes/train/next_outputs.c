@@ -1,12 +1,12 @@
-/* The names of the outputs are what both ways go by. */
+/* Converts updates of states into outputs named STATE.next, and such outputs back into updates. */
 #include "passes/train/next_outputs.h"
 
 #include <string.h>
 
 #include "passes/pass.h"
 
-/* NULL: no memory. */
-static const char *output_of(Graph *g, ValueId state)
+/* The output's name; NULL: no memory. */
+static const char *next_name(Graph *g, ValueId state)
 {
     const char *name = arena_printf(g->arena, "%s.next", value(g, state)->name);
 
@@ -18,7 +18,7 @@ static const char *output_of(Graph *g, ValueId state)
 Status next_outputs_add(Graph *g)
 {
     for (int i = 0; i < g->n_update && !g->status; i++) {
-        const char *name = output_of(g, g->update[i].state);
+        const char *name = next_name(g, g->update[i].state);
 
         if (name)
             graph_add_output(g, name, g->update[i].next);
@@ -29,7 +29,7 @@ Status next_outputs_add(Graph *g)
 Status next_outputs_follow(Graph *g)
 {
     for (uint32_t i = 1; i < g->n_value && !g->status; i++) {
-        const char *name = g->value[i]->kind == V_STATE ? output_of(g, (ValueId){ i }) : NULL;
+        const char *name = g->value[i]->kind == V_STATE ? next_name(g, (ValueId){ i }) : NULL;
         const ValueId next = name ? graph_output(g, name) : NO_VALUE;
 
         if (has_value(next))

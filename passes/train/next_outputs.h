@@ -1,14 +1,15 @@
-/* Updates of a step as outputs, for readers that know no updates: what state NAME becomes is the output NAME.next. */
+/* Updates of a step as outputs, for readers that know no updates: the next value of state NAME is the output NAME.next.
+ */
 #ifndef DPX_NEXT_OUTPUTS_H
 #define DPX_NEXT_OUTPUTS_H
 
 #include "graph/ir/graph.h"
 
-/* One of each update, which stays, behind the outputs that there are. */
+/* Appends an output for each update; the updates stay. */
 Status next_outputs_add(Graph *g) CHECKED;
-/* The updates that such outputs stand for, of a graph that has none. */
+/* Adds an update for each such output, to a graph without updates. */
 Status next_outputs_follow(Graph *g) CHECKED;
-/* Of all outputs the loss alone stays, if there is one. */
+/* Removes all outputs but the loss. */
 void next_outputs_drop_others(Graph *g);
 
 #endif

@@ -1,18 +1,17 @@
-/* prepare-training: operators that behave differently in training are told which it is (OpDef.train).
+/* prepare-training: sets the mode of operators that behave differently in training (OpDef.train).
  *
  * Running statistics (OpDef.running_in) are states that are not trained; the node updates them.  In training a
  * batch-norm works in training mode (ONNX's default is off, and exporters leave it so) unless
  *
  * - its node, running mean or running variance matches --freeze (or --train: then it does in any case);
- * - the file has others in training mode and not this one: a file that says the mode of some means those of the rest.
- *   It says so by the attribute, or by the call of PyTorch's program (graph/ir/traced_calls.h), which default exports
- name;
+ * - the file has others in training mode and not this one: a file that gives the mode of some gives that of all.  The
+ *   mode is in the attribute, or in the call of PyTorch's program (graph/ir/traced_calls.h), which default exports
+ *   name;
  * - its scale and bias are buffers by the file, which PyTorch's frozen layers have;
  * - its running statistics are fixed by the file: an export of ours, whose training had kept them.
  *
-  Elsewhere running statistics are used, and what is
- * random is the identity (in training, passes/train/key_random.c turns it on).  What is a parameter was decided before
- * (passes/model/parameters.c). */
+ * Otherwise running statistics are used, and random operators are the identity (in training, passes/train/key_random.c
+ * turns them on).  passes/model/parameters.c decided before which tensors are parameters. */
 #include <string.h>
 
 #include "graph/ir/traced_calls.h"
@@ -27,9 +26,9 @@ typedef struct {
     int *update_of;           /* [value] 1 + the update of the state, 0: none */
     const char *last, *never; /* first node whose statistics are the last batch's, or never change (by its momentum) */
     int n_odd;
-    bool some_train;   /* the file has batch-norms in training mode */
-    int n_alike;       /* batch-norms of a file that has none, in evaluation mode by their calls, which are trained */
-    const char *alike; /* the first */
+    bool some_train; /* the file has batch-norms in training mode */
+    int n_evaluated; /* batch-norms in evaluation mode by their calls that are trained, as all of the file's */
+    const char *first_evaluated; /* the first */
 } Prepare;
 
 static bool training(const PassCtx *ctx) { return build_mode(ctx->opt) >= BUILD_TRAIN; }
@@ -71,7 +70,7 @@ static Status update_statistic(Prepare *p, Node *n, int in, int out)
 
 static bool is_running(const Node *n, int i) { return i < 8 && n->op->running_in >> i & 1; }
 
-/* What the user says: by the name of the node, or of a statistic. */
+/* The user's rule for the node, by its name or a statistic's. */
 static PatternRule rule_of(const Prepare *p, const Node *n)
 {
     PatternRule rule = pattern_rule(p->ctx->opt, n->name, NULL);
@@ -91,7 +90,7 @@ static NormMode mode_of(const Node *n)
     return n->op->trains && n->op->trains(n) ? NORM_TRAINING : call_norm(n->call);
 }
 
-/* Does the file say of scale and bias that they are buffers, or of the statistics that they are fixed? */
+/* Does the file mark scale and bias as buffers, or the statistics as fixed? */
 static bool prepare_training_is_fixed(const Prepare *p, const Node *n)
 {
     int parameters = 0, buffers = 0;
@@ -105,7 +104,7 @@ static bool prepare_training_is_fixed(const Prepare *p, const Node *n)
     return parameters && buffers == parameters;
 }
 
-/* False where one is no state that training may update. */
+/* Makes the running statistics states; false if training may not update one of them. */
 static bool make_states(Prepare *p, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -121,7 +120,7 @@ static bool make_states(Prepare *p, const Node *n)
     return true;
 }
 
-/* Statistics that stand behind the gate of a branch would follow some of the batches. */
+/* E_UNSUPPORTED if a branch that data decide computes the statistics: they would miss batches. */
 static Status check_sees_all(const Prepare *p, const Node *n)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -136,7 +135,7 @@ static Status check_sees_all(const Prepare *p, const Node *n)
     return ST_OK;
 }
 
-/* Does the node keep its statistics, though its model is trained? */
+/* Does the node keep its statistics although its model is trained? */
 static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
 {
     const PatternRule rule = rule_of(p, n);
@@ -151,8 +150,8 @@ static Status keeps_statistics(bool *out, Prepare *p, const Node *n)
                             : "in evaluation mode in a file that has others in training mode"));
         *out = true;
     }
-    if (!*out && rule == PATTERN_SILENT && mode == NORM_EVALUATION && !p->n_alike++)
-        p->alike = n->name;
+    if (!*out && rule == PATTERN_SILENT && mode == NORM_EVALUATION && !p->n_evaluated++)
+        p->first_evaluated = n->name;
     if (!*out && training(p->ctx))
         TRY(check_sees_all(p, n));
     *out = *out || !make_states(p, n);
@@ -169,8 +168,8 @@ static Status update_statistics(Prepare *p, Node *n, const TrainMode *mode)
     return node_infer(p->g, n);
 }
 
-/* ONNX's momentum weighs the old value. */
-static void see_momentum(Prepare *p, const Node *n)
+/* Counts the nodes whose momentum is 0 or 1; ONNX's momentum weighs the old value. */
+static void count_momentum(Prepare *p, const Node *n)
 {
     const double momentum = node_attr(n, "momentum") ? node_float(n, "momentum") : 0.9;
     const char **first = momentum == 0 ? &p->last : &p->never;
@@ -181,7 +180,7 @@ static void see_momentum(Prepare *p, const Node *n)
     p->n_odd++;
 }
 
-/* Exporters have no word for PyTorch's momentum=None, the mean of all batches. */
+/* Notes a momentum of 0 or 1: exporters cannot express PyTorch's momentum=None, the mean of all batches. */
 static Status note_momentum(const Prepare *p)
 {
     const char *first = p->last ? p->last : p->never;
@@ -223,7 +222,7 @@ static Status prepare_node(Prepare *p, Node *n)
     if (keeps)
         mode = (TrainMode){ 0 };
     else if (n->op->running_in && mode.batch && mode.updates)
-        see_momentum(p, n);
+        count_momentum(p, n);
     graph_begin_purpose(p->g, n->phase, n->name);
     TRY(n->op->train(p->g, n, &mode));
     return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
@@ -237,17 +236,18 @@ static bool has_training(const Graph *g)
     return false;
 }
 
-/* An exported evaluation and an exported network whose batch-norms are all frozen are the same file. */
-static Status note_alike(const Prepare *p)
+/* Notes that the exported batch-norms are put into training mode: a network whose batch-norms are all frozen exports to
+ * the same file as one in evaluation mode. */
+static Status note_evaluated(const Prepare *p)
 {
-    if (!p->n_alike || !training(p->ctx))
+    if (!p->n_evaluated || !training(p->ctx))
         return ST_OK;
-    return report_note(p->ctx->report, NOTE_OTHER, p->alike,
+    return report_note(p->ctx->report, NOTE_OTHER, p->first_evaluated,
                        "%s exported in evaluation mode, and put into training mode; --freeze keeps what was frozen",
-                       p->n_alike > 1 ? "this and all other batch-norms were" : "this batch-norm was");
+                       p->n_evaluated > 1 ? "this and all other batch-norms were" : "this batch-norm was");
 }
 
-/* What an optimizer folds of a layer in training mode is another network. */
+/* Warns that the exporter folded a batch-norm in training mode into weights, which changes the network. */
 static Status note_folded(const Prepare *p)
 {
     FOR_NODES(p->g, n)
@@ -259,7 +259,7 @@ static Status note_folded(const Prepare *p)
     return ST_OK;
 }
 
-/* What the layer keeps in PyTorch and evaluates by. */
+/* Warns that the exporter dropped running statistics, by which PyTorch's layer evaluates. */
 static Status note_lost(const Prepare *p)
 {
     FOR_NODES(p->g, n)
@@ -277,7 +277,7 @@ static Status prepare_training_run(Graph *g, PassCtx *ctx)
     uint32_t n_node = g->n_node;
 
     if (follows_file(ctx->opt) && build_mode(ctx->opt) == BUILD_TRAIN)
-        return ST_OK; /* the file says what of its step is in which mode, and updated how */
+        return ST_OK; /* the file gives the modes and updates of its step */
     if (step_options(ctx->opt)->file_modes &&
         (build_mode(ctx->opt) == BUILD_INFER || build_mode(ctx->opt) == BUILD_PREDICT))
         return ST_OK;
@@ -295,7 +295,7 @@ static Status prepare_training_run(Graph *g, PassCtx *ctx)
     }
     TRY(rewrite_end(g));
     TRY(note_momentum(&p));
-    TRY(note_alike(&p));
+    TRY(note_evaluated(&p));
     return graph_sort(g);
 }
 
