@@ -24,7 +24,7 @@ static int loss_of(const Graph *g, const BuildOptions *opt, ValueId param)
     return update_group_loss(opt, update_group_of(opt, value(g, param)->name));
 }
 
-/* What is differentiated for the groups of loss k (passes/update_groups.h). */
+/* Finds the value to differentiate for the groups of loss k (passes/update_groups.h). */
 static Status find_loss(ValueId *out, Graph *g, const BuildOptions *opt, int k)
 {
     const char *sum = build_mode(opt) == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM, *name;
@@ -49,7 +49,7 @@ static Status no_gradient(const BuildOptions *opt, int k, int n)
     return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
 }
 
-/* Gradients of loss k by those of the parameters whose loss it is; of others nothing changes. */
+/* Sets the gradients of loss k by the parameters whose loss it is; those of others stay. */
 static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId *param, ValueId *grad)
 {
     ValueId *wrt = ARENA_NEW(ctx->scratch, ValueId, n + 1), *found = ARENA_NEW(ctx->scratch, ValueId, n + 1), loss;
@@ -61,7 +61,7 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
     for (int i = 0; i < n; i++)
         if (loss_of(g, ctx->opt, param[i]) == k)
             wrt[m++] = param[i];
-    if (!m && n) /* all are in groups; or those of this group, which add-optimizer tells */
+    if (!m && n) /* all parameters are in groups, or this group has none, which add-optimizer reports */
         return ST_OK;
     TRY(autodiff(g, ctx->scratch, loss, m, wrt, found));
     for (int i = 0, at = 0; i < n; i++) {
@@ -75,8 +75,8 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
     return n_found ? ST_OK : no_gradient(ctx->opt, k, m);
 }
 
-/* E_INVALID where the loss depends on nothing that a pattern of --train decides.  Of patterns that match what is fixed
- * alone passes/model/parameters_obeyed.c tells. */
+/* E_INVALID where the loss depends on nothing that a pattern of --train decides.  Patterns that match only fixed
+ * tensors are reported by passes/model/parameters_obeyed.c. */
 static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const ValueId *param, const ValueId *grad)
 {
     Problems wrong = { 0 };
@@ -104,7 +104,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
 
-/* Once gradients are made, nothing is stopped any more. */
+/* Removes the nodes that stop gradients, which the graph no longer needs. */
 static Status drop_stops(Graph *g, Arena *scratch)
 {
     TRY(rewrite_begin(g, scratch));

@@ -1,6 +1,5 @@
 /* Finding the axis of the classes: [N, C, d...] is ONNX's order, [N, T, C] that of language models.  Shapes alone
- * cannot always tell them apart (T = C), so what cannot be told is asked for, and never guessed where a target is
- * there. */
+ * cannot always distinguish them (T = C).  Then the user must choose; with a target nothing is guessed. */
 #include "passes/train/class_axis.h"
 
 static bool may_count(const ClassAxis *c, int axis)
@@ -8,7 +7,7 @@ static bool may_count(const ClassAxis *c, int axis)
     return axis >= 1 && axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);
 }
 
-/* The scores without `axis` are of the targets' shape. */
+/* Have the scores without `axis` the targets' shape? */
 static bool class_axis_fits(const ClassAxis *c, const Shape *target, int axis)
 {
     if (target->rank != c->scores.rank - 1 || !may_count(c, axis))
@@ -22,7 +21,7 @@ static bool class_axis_fits(const ClassAxis *c, const Shape *target, int axis)
     return true;
 }
 
-/* The axis of the only bit; 0 when there is none or there are more. */
+/* The axis of the only bit; 0: there is none, or several. */
 static int only(unsigned axes)
 {
     int axis = 0;
@@ -74,8 +73,8 @@ Status class_axis_decide(ClassAxis *c, const Shape *target)
     return ST_OK;
 }
 
-/* Those without which the scores have the shape of one of the graph's inputs, as targets do that are a class for each
- * of its elements (tokens). */
+/* The bits of axes without which the scores have the shape of one of the graph's inputs: targets with a class for each
+ * of its elements (tokens) have that shape. */
 static unsigned axes_beside_inputs(const ClassAxis *c, const Graph *g)
 {
     unsigned axes = 0;

@@ -6,24 +6,24 @@
 
 struct ClassAxis {
     int axis;     /* of the scores; 0: nothing is known yet */
-    bool decided; /* by the flag, by the targets' shape, or because there is no other; else axis 1 is assumed */
+    bool decided; /* by the flag, by the targets' shape, or because there is no other; false: assumed */
     Shape scores;
     unsigned
         open; /* a bit for each axis whose length the model's file leaves open: the weights fix the number of classes */
     int batch;          /* the axis that carries the batch */
     int64_t classes;    /* as many as there are class weights; -1: none are given */
-    const char *output; /* the scores' name, lent */
+    const char *output; /* the scores' name, borrowed */
 };
 typedef struct ClassAxis ClassAxis;
 
-/* Decides by the shape of the targets, of which the length along the batch's axis does not count: the axis k >= 1, not
- * the batch's, without which the scores have the targets' shape.  Where several fit, axes of open length are left out
- * first.  E_INVALID: several fit still; E_SHAPE: none does. */
+/* Decides by the shape of the targets: the axis k >= 1, not the batch's, without which the scores have the targets'
+ * shape.  The length along the batch's axis does not count.  If several fit, axes of open length are left out.
+ * E_INVALID: several fit still; E_SHAPE: none does. */
 Status class_axis_decide(ClassAxis *c, const Shape *target) CHECKED;
-/* Without targets: the only axis that can be it.  Else one is assumed: the only one of fixed length, or without which
- * the scores have the shape of an input of g, or axis 1. */
+/* Without targets: the only possible axis.  If there are several, one is assumed: the only one of fixed length, or the
+ * one without which the scores have the shape of an input of g, or axis 1. */
 void class_axis_assume(ClassAxis *c, const Graph *g);
-/* As the user says it, from the end when negative. */
+/* Sets the user's axis, counted from the end if negative.  E_INVALID: it cannot count classes. */
 Status class_axis_set(ClassAxis *c, int axis) CHECKED;
 
 #endif

@@ -1,8 +1,8 @@
-/* note-accumulation: says what keeps micro-batches from being exactly one batch.
+/* note-accumulation: reports why micro-batches are not exactly one batch.
  *
  * Sums over samples add up; statistics of a batch do not: batch-norm normalises each micro-batch by its own mean and
  * variance and updates the running ones once a micro-batch.  After prepare-training, which decides which layers are
- * trained.  Of an embedder's operator whose copies share the same is true. */
+ * trained.  The same holds for an embedder's operator whose copies share. */
 #include <stdio.h>
 
 #include "graph/ir/op.h"

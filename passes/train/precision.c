@@ -1,10 +1,10 @@
-/* precision: products and what surrounds them computed in 16-bit floats, everything else and all state in float32.
+/* precision: computes products and the nodes around them in 16-bit floats, everything else and all state in float32.
  *
  * Parameters stay float32 states and are converted where they are used, so the optimizer works on full values ("master
- * weights") and their gradients come back through the conversion in float32.  Which operators take 16 bits is said by
- * their OpDef: products always; sums, exponentials and losses never; the rest where its data has 16 bits already, with
- * statistics and scales of normalisation left in float32.  Before autodiff: a gradient is computed like the node it
- * belongs to, and the gradient of a conversion is the conversion back.  Outputs of the model keep their type. */
+ * weights") and their gradients come back through the conversion in float32.  OpDef.precision says which operators take
+ * 16 bits: products always; sums, exponentials and losses never; the rest if its data has 16 bits already, with
+ * statistics and scales of normalisation left in float32.  It runs before autodiff: a gradient is computed like its
+ * node, and the gradient of a conversion is the conversion back.  Outputs of the model keep their type. */
 #include "graph/ir/emit.h"
 #include "passes/pass.h"
 #include "passes/options/types.h"
@@ -12,7 +12,7 @@
 typedef struct {
     Graph *g;
     DType low;
-    ValueId *cast;    /* by value: its other form, once it is needed */
+    ValueId *cast;    /* by value: it in the other type, once needed */
     uint32_t n_value; /* of the table: values from before the pass */
     int n_changed;
 } Precision;
@@ -31,7 +31,7 @@ static ValueId cast_const(Graph *g, const Value *v, DType to)
 }
 
 /* The value in the other type; each is converted once. */
-static ValueId other_form(Precision *p, ValueId v, DType to)
+static ValueId in_type(Precision *p, ValueId v, DType to)
 {
     const Value *x = value(p->g, v);
     ValueId *known = v.i < p->n_value ? &p->cast[v.i] : NULL, made;
@@ -70,23 +70,23 @@ static Status precision_visit(Precision *p, Node *n)
         return ST_OK;
     for (int i = 0; i < n->n_in; i++)
         if (is(p, n, i, from) && !(to == p->low && stays_wide(n, i)))
-            n->in[i] = other_form(p, n->in[i], to);
+            n->in[i] = in_type(p, n->in[i], to);
     TRY(p->g->status);
     p->n_changed += to == p->low;
     return node_infer(p->g, n);
 }
 
-/* What leaves the graph has the type that it had. */
+/* Outputs and next states keep their types. */
 static void keep_types_outside(Precision *p)
 {
     Graph *g = p->g;
 
     for (int i = 0; i < g->n_output; i++)
         if (value(g, g->output[i].value)->dtype == p->low)
-            g->output[i].value = other_form(p, g->output[i].value, DT_FLOAT32);
+            g->output[i].value = in_type(p, g->output[i].value, DT_FLOAT32);
     for (int i = 0; i < g->n_update; i++)
         if (value(g, g->update[i].next)->dtype == p->low && value(g, g->update[i].state)->dtype == DT_FLOAT32)
-            g->update[i].next = other_form(p, g->update[i].next, DT_FLOAT32);
+            g->update[i].next = in_type(p, g->update[i].next, DT_FLOAT32);
 }
 
 static Status precision_run(Graph *g, PassCtx *ctx)

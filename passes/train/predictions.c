@@ -1,5 +1,5 @@
-/* predictions: of a model that computes its loss itself, what is left without the targets: outputs that are losses go,
- * or single numbers, which measure a batch, and with them what only they need, inputs too. */
+/* predictions: removes from a model that computes its loss itself the outputs that need targets: losses, and single
+ * numbers, which measure a batch.  Nodes and inputs that only they need are removed as well. */
 #include "graph/ir/op.h"
 #include "passes/train/criterion.h"
 
@@ -23,7 +23,8 @@ static Status drop_losses(Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-/* Nodes that no output needs, backwards.  What embedders say has effects stays, with what it reads. */
+/* Removes nodes that no output needs, from the end.  Nodes that embedders declare impure stay, with the nodes they
+ * read. */
 static void drop_unread(Graph *g, uint32_t *n_use)
 {
     for (uint32_t i = g->n_node; i-- > 0;) {

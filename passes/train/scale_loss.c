@@ -1,12 +1,12 @@
 /* scale_loss: multiplies the loss by a scale before it is differentiated, so that gradients too small for float16 are
  * not lost.
  *
- * The output "scaled_loss" is what passes/train/autodiff.c differentiates; passes/train/add_optimizer.c divides the
- * gradients, float32 by then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a
- * constant. A dynamic one is a state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2):
- * it grows after so many steps whose gradients were finite and falls when one is not, and that step changes nothing
- * else (LossScaleRule); players that take turns have a scale each.  By the usual rule it is always a power of two, so
- * that scaling by it rounds nothing; other rules and a fixed scale are what was asked for. */
+ * passes/train/autodiff.c differentiates the output "scaled_loss"; passes/train/add_optimizer.c divides the gradients,
+ * float32 by then, by the scale again.  Loss, its sums and the metric stay as they are.  A fixed scale is a constant. A
+ * dynamic one is a state that goes as high as the gradients allow (Micikevicius et al. 2018, section 3.2): it grows
+ * after LossScaleRule.interval steps with finite gradients, and falls when one is not finite; that step changes nothing
+ * else.  Players that take turns have a scale each.  By the usual rule it is always a power of two, so that scaling by
+ * it rounds nothing; other rules and a fixed scale may round. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -38,7 +38,7 @@ static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int pla
     return emit_cast(g, v, dtype);
 }
 
-/* The loss of group k is scaled where it stands: nothing but autodiff reads it. */
+/* Scales the loss of group k in its output, which only autodiff reads. */
 static Status scale_own_loss(Graph *g, const BuildOptions *opt, int k, ValueId scale)
 {
     const char *name = arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", update_options(opt)->group[k - 1].loss);
@@ -55,7 +55,7 @@ static Status scale_loss_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
     const ValueId loss = graph_output(g, build_mode(opt) == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
-    ValueId scale = NO_VALUE; /* of all, but for players */
+    ValueId scale = NO_VALUE; /* shared, unless there are players */
 
     if (type_options(opt)->loss_scaling == SCALE_NONE)
         return ST_OK;

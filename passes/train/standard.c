@@ -1,11 +1,11 @@
-/* standard: a step in operators of ai.onnx alone, for runtimes that know no others.
+/* standard: writes a step in operators of ai.onnx alone, for runtimes that know no others.
  *
- * Every operator of ours that can be here has an OpDef.standard, which emits what it computes in ONNX's operators and
- * redirects its outputs, as `lower` does for lower; what it emits is looked at too.  What has none is listed, all of it
- * at once.  What ONNX has no place for becomes the graph's interface: updates are outputs (next_outputs.h), and of a
- * step nothing else but the loss is one.  A state stays one, for the export to make an input of it that has a default
- * (ExportOptions.defaults); the step's number is called "step".  Legal because runtimes feed back what they are given.
- * Sizes are those that the graph was built for, so no dimension keeps a symbol's name. */
+ * Every operator of ours that can occur here has an OpDef.standard, which emits the same computation in ONNX's
+ * operators and redirects its outputs, as `lower` does for lower; the emitted nodes are visited as well.  One message
+ * lists all nodes without it.  Updates, which ONNX lacks, become outputs (next_outputs.h); a step's only other output
+ * is the loss.  A state stays one, and the export makes it an input with a default (ExportOptions.defaults); the step's
+ * number is called "step".  Legal because runtimes feed outputs back.  Sizes are those that the graph was built for, so
+ * no dimension keeps a symbol's name. */
 #include "graph/ir/lower.h"
 #include "passes/pass.h"
 #include "passes/train/next_outputs.h"

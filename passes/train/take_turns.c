@@ -1,16 +1,16 @@
 /* take-turns: groups of parameters that have losses of their own (--group 'PATTERN:loss=NAME') are updated one after
- * another in a step, in the order of the groups, each by a loss that sees what those before have become.
+ * another in a step, in the order of the groups, each by a loss that sees the earlier groups' new values.
  *
- * Of a later loss the nodes that depend on parameters of earlier groups are there a second time, reading Updated
- * (graph/ops/update.c) of these parameters; passes/train/add_optimizer.c puts the next values in place of those.  What
- * depends on none, such as the generator of a GAN whose discriminator comes first, is computed once.  So the step is
- * what a program does that calls forward, backward and the optimizer for each in turn: the losses that are logged are
- * those that were differentiated, random operators of the second time draw numbers of their own, and batch-norm takes
- * the statistics of both times into its running ones.
+ * The nodes of a later loss that depend on parameters of earlier groups are copied.  The copies read Updated
+ * (graph/ops/update.c) of these parameters, for which passes/train/add_optimizer.c puts in the next values.  Other
+ * nodes, such as the generator of a GAN whose discriminator comes first, are computed once.  So the step equals a
+ * program that calls forward, backward and the optimizer for each group in turn: the logged losses are the
+ * differentiated ones, copies of random operators draw their own numbers, and batch-norm takes the statistics of
+ * original and copy into its running ones.
  *
- * It stands before the passes that number random operators and chain running statistics, so that copies get theirs
- * where a program would have them: nodes are ordered by the first loss that needs them.  A node whose second time is
- * its only use was never there a first time. */
+ * It runs before the passes that number random operators and chain running statistics, so that copies get theirs in a
+ * program's order: nodes are ordered by the first loss that needs them.  An original whose copy alone is used is
+ * removed. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -24,11 +24,11 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     uint32_t n_node, n_value; /* of the model */
-    int *turn;                /* [n_value] of a parameter that is trained, the first group of its loss; else 0 */
-    ValueId *updated;         /* [n_value] of a parameter, what it becomes in the step, or NO_VALUE */
+    int *turn;                /* [n_value] of a trained parameter, the first group of its loss; otherwise 0 */
+    ValueId *updated;         /* [n_value] of a parameter, its value after the step, or NO_VALUE */
     bool *copied;             /* [n_node] a later loss has a copy of it */
     bool *listed;             /* [n_node] */
-    Node **order;             /* as a program would have it: what the first loss needs, what the second does besides */
+    Node **order; /* a program's order: nodes that the first loss needs, then those that only the second needs */
     uint32_t n_order;
 } Turns;
 
@@ -70,8 +70,8 @@ static bool *find_needed(const Turns *t, const bool *loss)
     return needed;
 }
 
-/* What turn k reads instead of v: v itself where no earlier turn changes it. */
-static ValueId read_in(Turns *t, const ValueId *copy, int k, ValueId v)
+/* The value that turn k reads instead of v: v itself if no earlier turn changes it. */
+static ValueId read_at_turn(Turns *t, const ValueId *copy, int k, ValueId v)
 {
     if (!has_value(v) || has_value(copy[v.i]))
         return has_value(v) ? copy[v.i] : v;
@@ -108,8 +108,8 @@ static Status take_turns_copy_node(Turns *t, ValueId *copy, const Node *n, const
     return g->status;
 }
 
-/* Node i, which turn k needs: a copy where it reads what is not as it was, and once itself otherwise. */
-static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
+/* Lists node i, which turn k needs: a copy if it reads changed values, otherwise the node itself, once. */
+static Status add_to_order(Turns *t, ValueId *copy, int k, uint32_t i)
 {
     Graph *g = t->g;
     Node *n = g->node[i];
@@ -120,7 +120,7 @@ static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
     if (!in)
         return FAIL_NOMEM();
     for (int j = 0; j < n->n_in; j++) {
-        in[j] = read_in(t, copy, k, n->in[j]);
+        in[j] = read_at_turn(t, copy, k, n->in[j]);
         differs |= !value_eq(in[j], n->in[j]);
     }
     if (differs)
@@ -133,7 +133,7 @@ static Status need_node(Turns *t, ValueId *copy, int k, uint32_t i)
     return g->status;
 }
 
-/* The outputs that turn k follows, one or those of a list, as they are once the turns before are over. */
+/* Copies what turn k's loss, an output or a list of them, needs of the nodes that earlier turns change. */
 static Status take_turn(Turns *t, int k)
 {
     Graph *g = t->g;
@@ -159,14 +159,14 @@ static Status take_turn(Turns *t, int k)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < t->n_node; i++)
         if (needed[i])
-            TRY(need_node(t, copy, k, i));
+            TRY(add_to_order(t, copy, k, i));
     for (int i = 0; i < g->n_output; i++)
         if (loss[i] && has_value(copy[g->output[i].value.i]))
             g->output[i].value = copy[g->output[i].value.i];
     return g->status;
 }
 
-/* Nodes that were there for a later loss alone. */
+/* Removes copied nodes that nothing reads. */
 static Status drop_unused(Turns *t)
 {
     uint32_t *uses = graph_count_uses(t->g, t->ctx->scratch);
@@ -188,7 +188,7 @@ static Status drop_unused(Turns *t)
     return ST_OK;
 }
 
-/* What no loss needs comes last. */
+/* Puts the nodes into the found order; those that no loss needs come last. */
 static Status put_in_order(Turns *t)
 {
     Graph *g = t->g;
