@@ -1,8 +1,7 @@
-/* Which step was the last to touch any of some bytes: asked of pieces of a line, in the logarithm of its length.
+/* The last step that touched any byte of a range, found in the logarithm of the line's length.
  *
- * Steps are numbered by increasing numbers, so a piece that is touched again forgets who touched it before; the line
- * is a tree of its elementary pieces.  What touches a node of the tree whole stands in `whole`, the last that touched
- * anything below it in `any`. */
+ * Steps come in increasing numbers, so a new touch replaces the old one.  The line is a tree of its elementary pieces:
+ * `whole` has the last step that touched all of a tree node, `any` the last that touched anything below it. */
 #ifndef DPX_LAST_TOUCH_H
 #define DPX_LAST_TOUCH_H
 

@@ -1,14 +1,15 @@
-/* layout: convolutions and what surrounds them on values stored as the target wants them.
+/* layout: stores the values of convolutions and of the nodes around them in the target's order.
  *
  * A layout is the order of a value's elements in memory; no operator's meaning depends on it, so no shape, attribute or
- * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution takes
- * the first of the layouts that the target prefers for it (graph/ir/target.h); an operator of any layout takes what its
- * data has or, where that has no order, what the next convolution wants; all others take rows.  Where a value is wanted
- * in the other order a Reorder node makes it, once for all readers.  State keeps the layout that
- * passes/plan/layout_weights.c gave it.  What enters and leaves the graph is stored by rows.
+ * gradient changes, and the interpreter, which stores everything by rows, computes the same.  A convolution takes the
+ * first of the layouts that the target prefers for it (graph/ir/target.h); an operator of any layout takes its data's
+ * or, if that has no order, the next convolution's; all others take rows.  A Reorder node makes a value in the other
+ * order, once for all readers.  State keeps the layout that passes/plan/layout_weights.c gave it.  Inputs and outputs
+ * of the graph are stored by rows.
  *
- * After place_host: the device must have a kernel for the node in that layout, or the node stays with rows.  Where only
- * one of channels and positions has more than one element, both orders are the same and count as rows. */
+ * The pass runs after place_host: the device must have a kernel for the node in that layout, or the node stays with
+ * rows.  If only one of channels and positions has more than one element, both orders are the same and count as rows.
+ */
 #include "passes/plan/layout.h"
 #include "passes/options/replicas.h"
 #include "graph/ops/view.gen.h"
@@ -19,8 +20,8 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    ValueId *other; /* by value: the same in another layout, once somebody needs it */
-    Layout *wanted; /* by value: by what becomes of it */
+    ValueId *other; /* by value: it in another layout, once needed */
+    Layout *wanted; /* by value: the layout that its readers want */
     uint32_t n_value;
 } Layouts;
 
@@ -28,7 +29,7 @@ typedef struct {
 
 static Layout suited(const Value *v, Layout to) { return layout_suits(to, v->shape) ? to : LAYOUT_ROWS; }
 
-/* Of n's inputs (outputs): number i is a filter where bit i of `filters` is set. */
+/* The layout of input (output) i: the filter's if bit i of `filters` is set, otherwise the data's. */
 static Layout role(NodeLayouts to, unsigned filters, int i) { return i < 8 && filters >> i & 1 ? to.filter : to.data; }
 
 static void set_layouts(Graph *g, const ValueId *v, int n, unsigned filters, NodeLayouts to)
@@ -129,7 +130,7 @@ static bool on_host(const Layouts *l, const Node *n)
     return replica_options(l->ctx->opt)->devices && n->device >= replica_options(l->ctx->opt)->devices;
 }
 
-/* What is wanted of its data by those that read what n makes. */
+/* The layout that readers of n's outputs want. */
 static Layout wanted_of(const Layouts *l, const Node *n)
 {
     for (int o = 0; o < n->n_out; o++)
@@ -138,7 +139,7 @@ static Layout wanted_of(const Layouts *l, const Node *n)
     return LAYOUT_ROWS;
 }
 
-/* From the end: what convolutions read, and what that is made from by operators of any layout. */
+/* Finds, from the end, the layouts that convolutions want, and passes them up through operators of any layout. */
 static void find_wanted(Layouts *l, uint32_t n_node)
 {
     Graph *g = l->g;
@@ -159,8 +160,7 @@ static void find_wanted(Layouts *l, uint32_t n_node)
     }
 }
 
-/* A view stays where its data is, so its elements must have that order already: channels last, positions alone may be
- * divided otherwise. */
+/* May n take another layout?  A view's elements stay in place, so it may only divide positions otherwise. */
 static bool may_change(const Graph *g, const Node *n)
 {
     const Shape *x, *y;
@@ -172,9 +172,9 @@ static bool may_change(const Graph *g, const Node *n)
     return op_any_layout(n->op) && x->rank >= 3 && y->rank >= 3 && x->dim[0] == y->dim[0] && x->dim[1] == y->dim[1];
 }
 
-/* An operator of any layout takes what its data has already, or, when none has an order yet, what is wanted of its
- * result. */
-static Layout found(const Layouts *l, const Node *n)
+/* The layout of an operator of any layout: its data's or, if no input has an order yet, the one wanted of its result.
+ */
+static Layout inherited(const Layouts *l, const Node *n)
 {
     const Layout wanted = wanted_of(l, n);
     bool ordered = false;
@@ -189,7 +189,7 @@ static Layout found(const Layouts *l, const Node *n)
     return ordered ? LAYOUT_ROWS : wanted;
 }
 
-/* What the node's values will be stored by. */
+/* The layouts of the node's values. */
 static NodeLayouts layout_chosen(Layouts *l, const Node *n)
 {
     NodeLayouts any;
@@ -198,7 +198,7 @@ static NodeLayouts layout_chosen(Layouts *l, const Node *n)
         return (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS };
     if (n->op->layout == LAYOUT_LIKES)
         return layout_preferred(l->g, n, l->ctx);
-    any.data = any.filter = found(l, n);
+    any.data = any.filter = inherited(l, n);
     if (any.data != LAYOUT_ROWS && !layout_computes(l->g, n, any, l->ctx))
         any.data = any.filter = LAYOUT_ROWS;
     return any;

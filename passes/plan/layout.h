@@ -1,13 +1,13 @@
-/* What the passes about layouts share. */
+/* Shared functions of the passes about layouts. */
 #ifndef DPX_LAYOUT_H
 #define DPX_LAYOUT_H
 
 #include "graph/tensor/layout.h"
 #include "passes/pass.h"
 
-/* Would the device compute the node with what it reads and writes in these layouts?  Nothing changes. */
+/* Would the device compute the node with its inputs and outputs in these layouts?  The graph is unchanged. */
 bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx);
-/* Of the layouts that the target prefers for the node, the first in which it computes it; else rows. */
+/* The first of the target's preferred layouts for the node in which it computes the node; rows if there is none. */
 NodeLayouts layout_preferred(Graph *g, const Node *n, const PassCtx *ctx);
 
 #endif

@@ -5,9 +5,9 @@
  * refined by moving items that stick out at the top to the front.  The first order that reaches the lower bound ends
  * the search.
  *
- * A placement looks at all pairs of items.  That is done for as many orders as a fixed number of pairs allows; of more
- * items than suffice for all of that the order by start comes first, which a walk through time does in n log n.  Of a
- * step of training that many are a long chain, where it is within a thousandth of the bound. */
+ * A placement looks at all pairs of items.  As many orders are tried as a fixed number of pairs allows.  If that is
+ * fewer than all, the order by start comes first, by a walk through time in n log n.  So many items are a training
+ * step's long chain, where its result is within a thousandth of the bound. */
 #include "passes/plan/pack.h"
 
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static Status lower_bound(size_t *out, const PackItem *item, uint32_t n, Arena *
     return ST_OK;
 }
 
-/* The smallest gap that fits item i below, between or above those placed and alive with it.  Returns the index in
- * `placed` at which it belongs. */
+/* Places item i in the smallest gap that fits, below, between or above the placed items alive with it, and inserts it
+ * into `placed`. */
 static void pack_place(Packing *p, uint32_t i, uint32_t n_placed)
 {
     const PackItem *x = &p->item[i];
@@ -156,7 +156,8 @@ static void raise_top(Packing *p, size_t total)
     p->order[0] = i;
 }
 
-/* As try_order by start would, by a walk through time: what has ended makes room before the next one begins. */
+/* Places like try_order by start, by a walk through time: items that have ended make room before the next one begins.
+ */
 static Status try_in_time(Packing *p, Arena *a)
 {
     uint32_t *by_end = ARENA_NEW(a, uint32_t, p->n), ended = 0;
@@ -179,7 +180,7 @@ static Status try_in_time(Packing *p, Arena *a)
     return ST_OK;
 }
 
-/* As many of the rules as the pairs allow, the most promising first; at most all of them. */
+/* How many rules the number of pairs allows, the most promising first. */
 static int rules_allowed(const Packing *p)
 {
     uint64_t tries = MAX_PAIRS / ((uint64_t)p->n * p->n);

@@ -10,7 +10,7 @@
 typedef struct {
     size_t bytes;         /* pack rounds it up to `align` */
     uint32_t first, last; /* alive from first to last, both included */
-    size_t offset;        /* the answer */
+    size_t offset;        /* set by pack */
 } PackItem;
 
 /* Sets every offset so that no two items that are alive at one time overlap, multiples of `align`, a power of two;

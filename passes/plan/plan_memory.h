@@ -29,7 +29,7 @@ typedef struct {
     size_t state_bytes; /* parameters, moments, statistics of the device */
 } MemDevice;
 
-/* What values that share storage share. */
+/* The storage of values that share it. */
 typedef struct {
     size_t bytes, offset; /* MEM_ARENA: where in it */
     uint32_t first, last; /* positions of the nodes between which it is alive */

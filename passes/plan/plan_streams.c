@@ -1,15 +1,15 @@
 /* plan_streams: divides each device's nodes among its streams and orders the streams by events.
  *
- * Collectives between devices run on the communication stream, so that buckets are reduced while the backward pass goes
- * on; what moves data to and from the host, and what the host computes, on the copy stream; all else on the compute
- * stream. A device's streams share its arena, where one buffer follows another in the same bytes: so what must be
- * ordered is found from the bytes, not from the graph's edges.  Two steps conflict when one writes bytes that the other
- * reads or writes, be they values, views of them, state or scratch; the later in the order of execution must then begin
- * after the earlier ended. Between devices nothing is shared, so each device is planned for itself.
+ * Collectives between devices run on the communication stream, so that buckets are reduced during the backward pass;
+ * transfers to and from the host, and the host's computation, on the copy stream; all others on the compute stream. A
+ * device's streams share its arena, where one buffer follows another in the same bytes: so the order is derived from
+ * the bytes, not from the graph's edges.  Two steps conflict when one writes bytes that the other reads or writes, be
+ * they values, views of them, state or scratch; the later in the order of execution must then begin after the earlier
+ * ended. Devices share nothing, so each device is planned separately.
  *
- * Each step carries a vector clock: how many steps of every stream have ended for certain when it begins.  A step waits
- * for the last conflicting step of another stream when its clock does not cover that one yet, and when no other wait
- * implies it: then no wait can be left out. */
+ * Each step has a vector clock: how many steps of every stream have certainly ended when it begins.  A step waits for
+ * the last conflicting step of another stream unless its clock or another wait covers that step, so no wait can be left
+ * out. */
 #include "passes/plan/plan_streams.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "graph/ir/op.h"
 #include "passes/plan/last_touch.h"
 
-/* Where bytes lie: those of a state in a region of its own, those of an arena in one. */
+/* The place of a byte: each state is a region, and so is an arena. */
 typedef struct {
     uint8_t kind; /* MemKind */
     int16_t device;
@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     Point begin, end;
-    uint32_t from, to; /* the same among all points */
+    uint32_t from, to; /* their numbers among all points */
     bool writes;
 } Access;
 
@@ -41,7 +41,7 @@ typedef struct {
     const MemoryPlan *plan;
     const size_t *scratch;
     int n_device, device;
-    Arena *keep, *a; /* of the plan; of what only planning needs */
+    Arena *keep, *a; /* for the plan; for planning alone */
     StreamDevice *out;
     Access *access; /* of all steps, [first[step], first[step + 1]) */
     uint32_t *first;
@@ -173,7 +173,7 @@ static uint32_t number_of(const Point *at, const Point *list, uint32_t n)
     return (uint32_t)((const Point *)bsearch(at, list, n, sizeof *list, compare_points) - list);
 }
 
-/* Puts all points on one line; between two that stand side by side no access begins or ends. */
+/* Numbers all points along one line; no access begins or ends between two neighbours. */
 static Status number_points(Lanes *l, uint32_t n_access)
 {
     Point *list = ARENA_NEW(l->a, Point, 2 * (size_t)n_access);
@@ -225,7 +225,7 @@ static int event_of(StreamDevice *d, int step)
     return d->step[step].event;
 }
 
-/* The last step of stream t, of those not known to have ended, that conflicts with `step`; -1: none. */
+/* The last step of stream t that conflicts with `step` and is not known to have ended; -1: none. */
 static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *known)
 {
     int last = -1;
@@ -283,7 +283,7 @@ static void order_step(Lanes *l, int step)
     plan_streams_append(l, step);
 }
 
-/* The compute stream's last clock says which other streams it must still wait for. */
+/* Finds, by the compute stream's last clock, the other streams that it must still wait for. */
 static void join_streams(Lanes *l)
 {
     Clock known = { { 0 } };

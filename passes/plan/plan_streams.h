@@ -1,4 +1,4 @@
-/* Which stream of its accelerator every node of a planned graph runs on, and what waits for what. */
+/* The stream of its accelerator on which each node of a planned graph runs, and the waits between streams. */
 #ifndef DPX_PLAN_STREAMS_H
 #define DPX_PLAN_STREAMS_H
 
@@ -10,8 +10,8 @@ typedef enum { STREAM_COMPUTE, STREAM_COPY, STREAM_COMM, N_STREAMS } StreamKind;
 typedef struct {
     uint32_t node;
     StreamKind stream;
-    bool collective;         /* all devices take part, by a collective operation of theirs */
-    int event;               /* recorded behind it; -1: none */
+    bool collective;         /* all devices take part by a collective operation */
+    int event;               /* recorded after it; -1: none */
     int wait[N_STREAMS - 1]; /* events that its stream waits for before it */
     int n_wait;
 } StreamStep;
@@ -20,8 +20,8 @@ typedef struct {
     StreamStep *step; /* in the order in which they are given to the streams */
     int n_step, n_event;
     bool uses[N_STREAMS];
-    int join[N_STREAMS]; /* the event that ends each stream's work but the compute stream's; -1: it has ended before
-                          * the last step of the compute stream */
+    int join[N_STREAMS]; /* the event that ends a stream's work, not for the compute stream; -1: it ends before the last
+                            step of the compute stream */
 } StreamDevice;
 
 typedef struct {
@@ -30,12 +30,12 @@ typedef struct {
 } StreamPlan;
 
 /* The devices of the graph are numbered [0, n_device), and n_device + d is the host's side of device d
- * (passes/plan/place_host.c). `plan` and `scratch` as plan_memory made and took them.  A step begins with all streams
+ * (passes/plan/place_host.c).  `plan` is plan_memory's result, `scratch` its argument.  A step begins with all streams
  * free and ends when the compute stream has waited for the events of `join`.  The plan lives in `arena`. */
 Status plan_streams(StreamPlan **out, const Graph *g, const MemoryPlan *plan, const size_t *scratch, int n_device,
                     Arena *arena) CHECKED;
 
-/* Has the node nothing to do: is every output in place where its input is? */
+/* Has the node nothing to do because every output shares its input's bytes? */
 bool stream_is_view(const MemoryPlan *plan, const Node *n);
 
 #endif

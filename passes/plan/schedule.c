@@ -1,17 +1,17 @@
 /* schedule: the order of execution.  Any topological order computes the same; this one keeps little memory alive.
  *
  * - The replicas of a device run in turn: all that replica 0 can do comes before replica 1's first node, so one
- * replica's activations are alive at a time.  Turns are counted from the end: the last replicas of all devices run in
- * step, because it is their gradients that complete the collectives.
- * - When a replica of the present turn waits for a collective (synchronised batch-norm, the loss's denominator), of the
- *   later replicas only what that collective needs is run.
- * - What belongs to a device rather than a replica (collectives, partial sums, the optimizer) runs as soon as it can:
- * it ends the life of gradients.
- * - What is computed from state, constants and scalars alone runs right before its first use, not at the start of the
- * step.
- * - What is computed from one state, and from other things, for the update of that state alone is a group, run at once
- *   when its other inputs are there (no gradient waits for the last one) and when every other reader of that state has
- * run, so that the update may happen in place. */
+ *   replica's activations are alive at a time.  Turns are counted from the end: the last replicas of all devices run at
+ *   the same time, because their gradients complete the collectives.
+ * - When a replica of the present turn waits for a collective (synchronised batch-norm, the loss's denominator), later
+ *   replicas run only the nodes that it needs.
+ * - Nodes of a device rather than a replica (collectives, partial sums, the optimizer) run as soon as possible: they
+ *   end the life of gradients.
+ * - Nodes computed from state, constants and scalars alone run right before their first use, not at the start of the
+ *   step.
+ * - Nodes computed from one state for the update of that state alone are a group.  It runs at once when its other
+ *   inputs are there (no gradient waits for the last one) and every other reader of that state has run, so that the
+ *   update may happen in place. */
 #include "passes/plan/schedule.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct {
 } Heap;
 
 typedef struct {
-    uint32_t pending; /* edges from outside that are missing */
+    uint32_t pending; /* inputs from outside that are not computed yet */
     uint32_t readers; /* uses of the group's states outside that have not run */
     uint32_t n_node;
     Node **node; /* in order */
@@ -46,7 +46,7 @@ typedef struct {
     int turn, n_turn;    /* the lowest turn that is not done */
     uint32_t blocker;    /* a node of that turn: none of lower index is left */
     Group *group;
-    Heap ready, hot, groups; /* hot: urgent nodes of later turns */
+    Heap ready, hot, groups; /* keys; hot: urgent nodes of later turns */
     Node **order;
     uint32_t n_order;
     uint32_t *stack;
@@ -82,7 +82,7 @@ enum { INDEX_BITS = 24, TURN_SHIFT = 2 * INDEX_BITS };
 static uint32_t key_index(uint64_t key) { return (uint32_t)(key & ((1u << INDEX_BITS) - 1)); }
 static int key_turn(uint64_t key) { return (int)(key >> TURN_SHIFT); } /* 0: belongs to no replica */
 
-/* ---- what is known before the walk ---- */
+/* ---- before the walk ---- */
 
 static bool belongs_to_replica(const Schedule *s, const Node *n) { return schedule_in_replica(s->n_replica, n); }
 
@@ -130,7 +130,7 @@ static Status create_groups(Schedule *s, Arena *a)
     return ST_OK;
 }
 
-/* Parameters in pieces, put together for one use. */
+/* Does the node join the pieces of a parameter for one use? */
 static bool joins_states(const Graph *g, const Node *n)
 {
     if (!exchange_of(n).joined)
@@ -141,8 +141,8 @@ static bool joins_states(const Graph *g, const Node *n)
     return true;
 }
 
-/* Computed from state, constants and scalar inputs alone.  What a collective of states has as inputs are pieces of
- * devices that are not shown (passes/partition/value_copies.c). */
+/* Is the node computed from state, constants and scalar inputs alone?  A collective of states may read inputs, which
+ * stand for pieces of devices that are not shown (passes/partition/value_copies.c). */
 static bool is_lazy(const Schedule *s, const Node *n)
 {
     if (s->owner[n->index] != NO_GROUP || (n->op->flags & OPF_COLLECTIVE && !joins_states(s->g, n)))
@@ -240,7 +240,7 @@ static void group_ready(Schedule *s, int u)
         heap_push(&s->groups, (uint64_t)group->node[0]->index << INDEX_BITS | (uint64_t)u);
 }
 
-/* Everything that the end of node n makes possible. */
+/* Appends node n and queues the nodes and groups that its end makes ready. */
 static void schedule_append(Schedule *s, Node *n)
 {
     int own = s->owner[n->index];
@@ -268,7 +268,7 @@ static void schedule_append(Schedule *s, Node *n)
     }
 }
 
-/* Node n, behind the lazy nodes that it needs. */
+/* Appends the lazy nodes that node n needs, then n. */
 static void run_node(Schedule *s, Node *n)
 {
     uint32_t depth = 0;
@@ -301,7 +301,7 @@ static void run_group(Schedule *s, int u)
     group->n_node = 0;
 }
 
-/* Marks what the first node left of the present turn waits for. */
+/* Marks as urgent the nodes that the present turn's first remaining node waits for. */
 static void mark_urgent(Schedule *s)
 {
     uint32_t depth = 0;
@@ -328,31 +328,32 @@ static void mark_urgent(Schedule *s)
     }
 }
 
-static void drop_done(const Schedule *s, Heap *h)
+static void pop_done(const Schedule *s, Heap *h)
 {
     while (h->n && s->done[key_index(h->key[0])])
         heap_pop(h);
 }
 
-/* The next node of the ready ones, or NULL. */
+/* The next ready node, or NULL. */
 static Node *schedule_choose(Schedule *s)
 {
     Heap *from = &s->ready;
 
-    drop_done(s, &s->ready);
+    pop_done(s, &s->ready);
     if (!s->ready.n)
         return NULL;
     for (; s->turn <= s->n_turn && !s->turn_left[s->turn]; s->turn++)
         s->blocker = 0;
     if (key_turn(s->ready.key[0]) > s->turn) {
         mark_urgent(s);
-        drop_done(s, &s->hot);
+        pop_done(s, &s->hot);
         from = s->hot.n ? &s->hot : &s->ready;
     }
     return s->g->node[key_index(from->key[0])];
 }
 
-/* Nothing is ready: what is left is lazy nodes that only outputs need, and groups whose readers are among them. */
+/* Runs lazy nodes that only outputs need, and groups whose readers are among them: all that remains when nothing is
+ * ready. */
 static bool run_leftover(Schedule *s)
 {
     uint32_t before = s->n_order;

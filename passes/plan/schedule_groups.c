@@ -1,4 +1,4 @@
-/* What is computed for the update of one state alone: the optimizer's arithmetic of that parameter, a running
+/* Finds the nodes computed for the update of one state alone: the optimizer's arithmetic of a parameter, a running
  * statistic. */
 #include "passes/plan/schedule_groups.h"
 
@@ -11,9 +11,8 @@ typedef struct {
     int *owner, *writer;
 } Groups;
 
-/* The group that node n may be in, given those of its consumers: theirs if they agree.  A use by an update
- * alone counts only where no node uses the output; several such updates (an optimizer step in one node) go by the
- * first. */
+/* The group that node n may be in: its consumers' if they agree.  An update counts only if no node uses the output; the
+ * first counts of several updates (an optimizer step in one node). */
 static int common_owner(const Groups *s, const Node *n, const int *update_of)
 {
     int strong = NO_GROUP, weak = NO_GROUP;
@@ -60,8 +59,8 @@ static bool used_outside(const Groups *s, const Node *n)
     return false;
 }
 
-/* A gradient is computed for the update alone, yet belongs to the backward pass: of the nodes that only a group uses,
- * those stay in it that begin at its states. */
+/* Keeps in a group only the nodes that begin at its states: a gradient is computed for the update alone, yet belongs to
+ * the backward pass. */
 static void trim(Groups *s)
 {
     for (uint32_t i = 0; i < s->g->n_node; i++)
@@ -72,7 +71,7 @@ static void trim(Groups *s)
             s->owner[i] = NO_GROUP;
 }
 
-/* Which group computes the next value of each state. */
+/* Sets the group that computes the next value of each state. */
 static void find_writers(Groups *s)
 {
     for (int u = 0; u < s->g->n_update; u++) {

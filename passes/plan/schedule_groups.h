@@ -1,4 +1,4 @@
-/* Which nodes of a graph are run together, as the update of one state. */
+/* Groups of nodes that run together as the update of one state. */
 #ifndef DPX_SCHEDULE_GROUPS_H
 #define DPX_SCHEDULE_GROUPS_H
 
@@ -26,7 +26,7 @@ static inline int schedule_replicas(const Graph *g)
     return n;
 }
 
-/* In a graph of one replica there are no turns to take: all of it counts as the device's. */
+/* In a graph of one replica there are no turns: all nodes count as the device's. */
 static inline bool schedule_in_replica(int n_replica, const Node *n) { return n_replica > 1 && n->replica >= 0; }
 
 #endif

@@ -3,23 +3,24 @@
  * BUILD_TRAIN: undo the loss's scale, clip, then one update node a parameter; the step counter goes up by one.
  *
  * With a dynamic loss scale (passes/train/scale_loss.c) all of that happens only when every gradient is finite.  The
- * test reads the gradients as they come, still scaled, and needs them whole: behind their reduction, so that all
- * replicas decide alike. Gradients are multiplied once, by a scalar that undoes the scale and clips: backends can do
- * that on the way.
+ * test reads the reduced gradients, still scaled, so that all replicas decide the same.  Gradients are multiplied once,
+ * by a scalar that undoes the scale and clips; backends can fuse that.
  *
  * Accumulation splits the same step over two graphs, built from one model by the same passes:
- *   BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of
- * numerator, denominator and metric.  These states are transient (a checkpoint falls between steps, where they are
- * zero) and partial: each replica adds up its own, nothing crosses devices. BUILD_APPLY, once a step: gradient =
- * PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none), then as BUILD_TRAIN, and the sums
- * become zero. The passes before have built the forward and backward graph here too, which tells which parameters have
- * a gradient; everything they made is removed. One denominator for the whole group makes uneven micro-batches, and a
- * last, incomplete group, exact.
  *
- * Players that take turns (passes/train/take_turns.c) are tested, scaled and skipped each by itself.  Of theirs
- *   BUILD_FINISH is a group's last micro-batch with the step: its own gradients and losses are added to the sums before
- * it, and what a player becomes by that is what the next ones' losses read.  In the micro-batches before nobody has
- * changed, so there they read what is. */
+ * - BUILD_ACCUMULATE, once a micro-batch: PARAM.grad_sum += gradient of the loss's numerator, and the sums of
+ *   numerator, denominator and metric.  These states are transient (a checkpoint falls between steps, where they are
+ *   zero) and partial: each replica adds up its own, nothing crosses devices.
+ * - BUILD_APPLY, once a step: gradient = PARAM.grad_sum / sum of denominators (1 when the loss is a sum and has none),
+ *   then as BUILD_TRAIN, and the sums become zero.  The earlier passes have built the forward and backward graph here
+ *   too, which shows the parameters that have a gradient; all of it is removed.
+ *
+ * One denominator for the whole group makes uneven micro-batches, and a last, incomplete group, exact.
+ *
+ * Players that take turns (passes/train/take_turns.c) are each tested, scaled and skipped separately.  Their last
+ * micro-batch and the step are one graph, BUILD_FINISH: its gradients and losses are added to the sums, and the losses
+ * of later players read the values that earlier players get by that.  In the micro-batches before it no player has
+ * changed, so all losses read the old values. */
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ typedef struct {
     int group;
 } Pair;
 
-/* Parameters that are updated alike: those of an UpdateGroup, or all others. */
+/* Parameters that are updated by one rule: those of an UpdateGroup, or all others. */
 typedef struct {
     const OptimizerDef *def;
     RecipeSettings settings;
@@ -53,7 +54,7 @@ typedef struct {
     ValueId lr;
 } Group;
 
-/* Gradients whose norm is asked for. */
+/* Gradients whose common norm is computed. */
 typedef struct {
     ValueId *grad; /* with room for one more */
     int n;
@@ -61,18 +62,18 @@ typedef struct {
     int64_t *count; /* [n] */
 } Norm;
 
-/* What gradients that are tested together are updated by (update_group_player). */
+/* Values shared by gradients that are tested together (update_group_player). */
 typedef struct {
     bool any;       /* it has gradients */
     ValueId step;   /* the updates before this one */
-    ValueId factor; /* what every gradient is to be multiplied by; NO_VALUE: nothing */
-    ValueId ok;     /* all gradients are finite; NO_VALUE: not asked */
+    ValueId factor; /* multiplies every gradient; NO_VALUE: none */
+    ValueId ok;     /* all gradients are finite; NO_VALUE: not tested */
 } Player;
 
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Group *group;   /* [1 + n_group], the first that of all others */
+    Group *group;   /* [1 + n_group], the first without an UpdateGroup */
     Player *player; /* [1 + n_group] */
     Pair *pair;     /* parameters that have a gradient, in the order of the outputs */
     int n;
@@ -142,9 +143,9 @@ static ValueId add_sum_state(Graph *g, const char *name, const char *suffix, Val
     return v;
 }
 
-/* ---- gradients as they are differentiated, to gradients of the update ---- */
+/* ---- unscaling and clipping ---- */
 
-/* The sums of squares of which a norm over pieces is made, the same for all that ask. */
+/* The sums of squares from which a norm over pieces is computed; one node for all calls. */
 static ValueId square_sums(Graph *g, Norm *of)
 {
     int64_t *zeros = ARENA_NEW(g->arena, int64_t, of->n);
@@ -161,7 +162,8 @@ static ValueId square_sums(Graph *g, Norm *of)
                            of->grad);
 }
 
-/* Are all elements finite?  Of pieces of float32 so are then the sums of their squares in double, and not else. */
+/* Are all elements finite?  For pieces of float32 that is so exactly if the sums of their squares in double are finite.
+ */
 static ValueId all_finite(Optimizer *o, Norm *all, DType t)
 {
     if (!collective_options(o->opt)->shard || t != DT_FLOAT32)
@@ -169,7 +171,7 @@ static ValueId all_finite(Optimizer *o, Norm *all, DType t)
     return EMIT(o->g, AllFinite, NULL, square_sums(o->g, all));
 }
 
-/* What becomes of the scale; the factor is 1 / scale. */
+/* Updates the scale and sets the factor to 1 / scale. */
 static Status emit_dynamic_scale(Optimizer *o, Player *p, DType t)
 {
     Graph *g = o->g;
@@ -197,7 +199,7 @@ static ValueId times(Graph *g, ValueId grad, ValueId factor)
     return EMIT(g, Mul, NULL, grad, emit_cast(g, factor, value(g, grad)->dtype));
 }
 
-/* What the caller asked to see are the loss's gradients, not the scaled ones'. */
+/* Unscales the gradients that the caller asked to see. */
 static void unscale_outputs(const Optimizer *o, const Player *p)
 {
     Graph *g = o->g;
@@ -216,8 +218,8 @@ static void unscale_outputs(const Optimizer *o, const Player *p)
     }
 }
 
-/* The norm of powers other than 2, of gradients that are whole, before the factor; powers of the elements by the
- * largest, so that none is too large for its type. */
+/* The norm of a power other than 2, of whole gradients, before the factor.  Elements are divided by the largest one
+ * first, so that no power overflows. */
 static ValueId power_norm(Graph *g, const Norm *of, double power, DType t)
 {
     const Shape flat = { 1, { -1 } };
@@ -242,7 +244,7 @@ static ValueId power_norm(Graph *g, const Norm *of, double power, DType t)
     }
     if (isinf(power))
         return largest;
-    /* of zeros alone the largest is taken for 1 */
+    /* if all are zeros the largest counts as 1 */
     largest = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, largest, emit_scalar(g, t, 0)), emit_scalar(g, t, 1), largest);
     for (int i = 0; i < of->n; i++) {
         const ValueId part = EMIT(g, Pow, NULL, EMIT(g, Div, NULL, each[i], largest), emit_scalar(g, t, power)),
@@ -282,7 +284,7 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, 
     }
 }
 
-/* The gradients that have norm k (update_group_norm), times their factor. */
+/* Multiplies the gradients that have norm k (update_group_norm) by their factor. */
 static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, DType t, Arena *scratch)
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
@@ -308,7 +310,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
     return o->g->status;
 }
 
-/* Whether the player's update happens, and what its gradients are multiplied by. */
+/* Decides whether the player's update happens, and scales its gradients. */
 static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
 {
     Graph *g = o->g;
@@ -323,7 +325,7 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
             all.grad[all.n++] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
     if (type_options(o->opt)->loss_scaling != SCALE_NONE)
-        p->ok = all_finite(o, &all, t); /* else its update is not done */
+        p->ok = all_finite(o, &all, t); /* if false, its update is skipped */
     if (type_options(o->opt)->loss_scaling == SCALE_FIXED)
         p->factor = emit_scalar(g, t, 1 / type_options(o->opt)->loss_scale);
     else if (type_options(o->opt)->loss_scaling == SCALE_DYNAMIC)
@@ -432,8 +434,7 @@ static Status add_rates(Optimizer *o)
     return ST_OK;
 }
 
-/* Where a later loss reads parameters as the step leaves them (passes/train/take_turns.c); one that is not updated
- * stays. */
+/* Replaces Updated of a parameter (passes/train/take_turns.c) by its next value, or by itself if it is not updated. */
 static Status read_updated(Graph *g, Arena *scratch)
 {
     ValueId *next = ARENA_NEW(scratch, ValueId, g->n_value);
@@ -459,7 +460,7 @@ static Status follow_turns(const Optimizer *o, Arena *scratch)
     return update_options(o->opt)->turns && !o->g->status ? read_updated(o->g, scratch) : o->g->status;
 }
 
-/* The first of those that count their updates together. */
+/* Is p the first of the players that share its step counter? */
 static bool counts(const Optimizer *o, const Player *p)
 {
     const Player *first = o->player;
@@ -511,7 +512,7 @@ static const Sum known_sums[] = {
 };
 enum { N_SUMS = sizeof known_sums / sizeof *known_sums };
 
-/* Numerator, denominator, those of the metric, log variables; `addend` NO_VALUE where there is none. */
+/* Lists numerator, denominator, those of the metric, and log variables; `addend` is NO_VALUE if there is none. */
 static Status find_sums(Sum **out, int *n, const Graph *g, Arena *scratch)
 {
     const size_t skip = strlen(OUT_LOG_PREFIX);
@@ -535,7 +536,7 @@ static Status find_sums(Sum **out, int *n, const Graph *g, Arena *scratch)
     return ST_OK;
 }
 
-/* A denominator known from shapes is the same on every replica; all else is a partial sum. */
+/* A denominator known from shapes is the same on every replica; all others are partial sums. */
 static ValueId sum_state(Graph *g, const Sum *s)
 {
     return add_sum_state(g, s->state, NULL, s->addend, value(g, s->addend)->kind != V_CONST);
@@ -572,10 +573,10 @@ static Status accumulate(Optimizer *o, Arena *scratch)
         graph_remove_output(g, s[i].output);
     }
     graph_remove_output(g, OUT_LOSS);
-    return follow_turns(o, scratch); /* nobody has changed yet */
+    return follow_turns(o, scratch); /* no player has changed yet */
 }
 
-/* What is left are constants and states; values that nodes and inputs had are nobody's. */
+/* Removes all but constants and states; values of nodes and inputs become unused. */
 static void clear_graph(Graph *g)
 {
     FOR_NODES(g, n)
@@ -585,10 +586,10 @@ static void clear_graph(Graph *g)
     g->n_input = g->n_output = g->n_update = 0;
 }
 
-/* Is the last micro-batch in this graph, and its share not in the sums yet? */
+/* Does this graph include the last micro-batch, whose share is not in the sums yet? */
 static bool finishes(const Optimizer *o) { return build_mode(o->opt) == BUILD_FINISH; }
 
-/* Divides the summed gradients, and has all sums zero after the step. */
+/* Divides the summed gradients, and zeroes the sums after the step. */
 static Status divide_sums(Optimizer *o, ValueId weight)
 {
     Graph *g = o->g;
@@ -612,8 +613,7 @@ static Status divide_sums(Optimizer *o, ValueId weight)
     return g->status;
 }
 
-/* Outputs are copies, by adding 0 where nothing else is added: the state itself is zero again when the caller reads
- * them. */
+/* Outputs are copies, made by adding 0 if nothing else: the state is zero again when the caller reads them. */
 static Status output_sums(Optimizer *o, Sum *s, int n)
 {
     Graph *g = o->g;
@@ -634,7 +634,7 @@ static Status output_sums(Optimizer *o, Sum *s, int n)
     return g->status;
 }
 
-/* The step of a group: from the sums alone, or with those of the micro-batch at hand. */
+/* The step of a group of micro-batches, from the sums alone or with this graph's micro-batch. */
 static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 {
     Graph *g = o->g;
