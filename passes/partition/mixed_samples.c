@@ -1,16 +1,16 @@
-/* How a node that mixes samples of the batch gets them.
+/* How a node that mixes samples of the batch receives them.
  *
- * What it mixes can be gathered: every device has all of it, and computes the whole.  Where the node is independent
- * along another axis, the parts can be exchanged instead (AllToAll): each replica gets a slice along that axis of all
- * samples, and computes that.  Whether a node is independent along an axis is asked of its rule, with that input placed
- * in such slices: if it then mixes nothing, it is.  So no operator says anything for it.
+ * The mixed inputs can be gathered: every device has all of them, and computes the whole.  If the node is independent
+ * along another axis, the parts can be exchanged instead (AllToAll): each replica gets and computes a slice along that
+ * axis of all samples.  The node's rule shows whether it is independent along an axis: with that input in slices it
+ * then mixes nothing.  So operators need not declare it.
  *
- * What comes out lies in slices.  Nodes behind it are asked first whether they can go on in slices; what cannot sees
- * the value divided along the batch again (Placements.seen), and is given it so, and then are all that can take it so:
- * which those are a first visit of all nodes tells.
+ * The outputs are in slices.  Nodes that read them go on in slices if they can.  A node that cannot sees and gets the
+ * value divided along the batch again (Placements.seen), and then so do all nodes that can take it so; a first visit of
+ * all nodes finds these.
  *
- * The choice goes by what a replica receives, the messages and the work, all of them functions of the graph, the number
- * of replicas and their parts: bits must not depend on devices, processes or links. */
+ * The choice depends on the bytes that a replica receives, the messages and the work.  All of them are functions of the
+ * graph, the number of replicas and their parts: bits must not depend on devices, processes or links. */
 #include "passes/partition/mixed_samples.h"
 
 #include <math.h>
@@ -23,20 +23,20 @@ typedef struct {
     Placements *t;
     const Partition *part;
     Arena *a;
-    Place *have;      /* [n_in] what rules see of the inputs */
+    Place *have;      /* [n_in] the inputs' placements for rules */
     Placement trial;  /* with lists of its own */
-    Placement best;   /* likewise; */
+    Placement best;   /* likewise */
     double best_cost; /* in bytes; INFINITY: there is none */
     int best_axis;
-    double best_bytes; /* that a replica receives for it */
+    double best_bytes; /* received by a replica for it */
 } Mix;
 
 static bool by_replica(Place at) { return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at); }
 
 /* ---- slices ---- */
 
-/* How an axis of that size is cut into the replicas' slices: like the batch where it can be, so that samples stay where
- * they are, else as evenly as can be. */
+/* Cuts an axis of that size into the replicas' slices: like the batch if possible, so that samples stay in place,
+ * otherwise as evenly as possible. */
 static const Split *slices_of(Mix *m, int64_t dim)
 {
     const Split *batch = &m->part->batch;
@@ -63,7 +63,7 @@ static const Split *slices_of(Mix *m, int64_t dim)
     return &s->split;
 }
 
-/* ---- what it costs ---- */
+/* ---- costs ---- */
 
 /* The largest piece's share of the whole. */
 static double largest_share(const Split *s)
@@ -82,7 +82,7 @@ static double whole_bytes(const Mix *m, ValueId v)
     return has_value(v) && shape_known(value(m->p->g, v)->shape) ? (double)value_bytes(m->p->g, v) : 0;
 }
 
-/* What a replica receives, at most, for a value that it is to have at `want`, unless another node has asked for it. */
+/* The most bytes that a replica receives to have a value at `want`; 0 if another node has wanted it so before. */
 static double received(const Mix *m, ValueId v, Place want)
 {
     const Place at = m->t->value[v.i];
@@ -108,7 +108,7 @@ static double computed_share(const Placement *p)
     return 1;
 }
 
-/* How rules are to see output o of slices: divided along the batch as the inputs were, if it has their shape. */
+/* The placement for rules of output o in slices: divided along the batch like the inputs, if it has their shape. */
 static Place seen_of(const Mix *m, const Placement *p, int o)
 {
     const Place native = p->out[o];
@@ -125,7 +125,7 @@ static Place seen_of(const Mix *m, const Placement *p, int o)
     return seen;
 }
 
-/* Bytes that take as long as what a replica has to wait for and to do. */
+/* The cost in bytes whose transfer takes as long as a replica's waiting and work. */
 static double cost_of(const Mix *m, const Placement *p, double *bytes)
 {
     double messages = 0, operands = 0;
@@ -152,7 +152,7 @@ static double cost_of(const Mix *m, const Placement *p, double *bytes)
 
 /* ---- asking the rule ---- */
 
-static Status ask(Mix *m)
+static Status apply_rule(Mix *m)
 {
     const Node *n = m->p->node;
     Placement *q = &m->trial;
@@ -169,7 +169,7 @@ static bool can_be(const Placement *p, ValueId v, Place at)
            (by_replica(at) && place_can_split(p, value(p->g, v)->shape, at));
 }
 
-/* Does nothing mix then, and is all of it in parts or slices of replicas, or whole? */
+/* Does the trial mix nothing, with every value in parts or slices of replicas, or whole? */
 static bool mixed_samples_fits(const Mix *m)
 {
     const Placement *q = &m->trial;
@@ -199,7 +199,7 @@ static void mixed_samples_take(Placement *to, const Placement *from)
     to->split = from->split;
 }
 
-static void consider(Mix *m, int axis)
+static void keep_if_cheaper(Mix *m, int axis)
 {
     double bytes, cost;
 
@@ -213,7 +213,7 @@ static void consider(Mix *m, int axis)
 
 /* ---- alternatives ---- */
 
-/* Does the node want input i otherwise than it is divided? */
+/* Does the node want input i in another placement than its division? */
 static bool is_disputed(const Mix *m, int i)
 {
     return has_value(m->p->node->in[i]) && by_replica(m->have[i]) && !place_eq(m->p->in[i], m->have[i]);
@@ -237,8 +237,8 @@ static Status try_axis(Mix *m, int only, int axis)
             m->trial.in[i] = (Place){ .kind = PL_S, .axis = axis, .blocks = 1, .split = cut };
         }
     }
-    TRY(ask(m));
-    consider(m, axis);
+    TRY(apply_rule(m));
+    keep_if_cheaper(m, axis);
     return ST_OK;
 }
 
@@ -260,7 +260,7 @@ static Status try_axes(Mix *m)
     return ST_OK;
 }
 
-/* The inputs where they are. */
+/* Tries the inputs in the placements in which they were produced. */
 static Status try_native(Mix *m)
 {
     for (int i = 0; i < m->p->node->n_in; i++) {
@@ -268,10 +268,10 @@ static Status try_native(Mix *m)
 
         m->trial.in[i] = has_value(v) && !m->t->early[v.i] ? m->t->value[v.i] : m->have[i];
     }
-    return ask(m);
+    return apply_rule(m);
 }
 
-/* Is there one that is not where rules see it; `anew`: and that no node has asked for there? */
+/* Is an input produced elsewhere than rules see it?  `anew`: and has no node wanted it there before? */
 static bool any_elsewhere(const Mix *m, bool anew)
 {
     for (int i = 0; i < m->p->node->n_in; i++) {
@@ -286,7 +286,7 @@ static bool any_elsewhere(const Mix *m, bool anew)
 
 /* ---- the choice ---- */
 
-static Status open(Mix *m)
+static Status open_mix(Mix *m)
 {
     const Node *n = m->p->node;
     Place *lists = ARENA_NEW(m->a, Place, 3 * n->n_in + 2 * n->n_out + 1);
@@ -304,7 +304,7 @@ static Status open(Mix *m)
     return ST_OK;
 }
 
-/* Does the rule want some input whole that is divided? */
+/* Does the rule want a divided input whole? */
 static bool gathers(const Mix *m)
 {
     for (int i = 0; i < m->p->node->n_in; i++)
@@ -313,7 +313,7 @@ static bool gathers(const Mix *m)
     return false;
 }
 
-static Status say(const Mix *m, bool chosen, double gathered)
+static Status note_choice(const Mix *m, bool chosen, double gathered)
 {
     const char **how = &m->t->how[m->p->node->index];
     long long all = (long long)gathered, best = (long long)m->best_bytes;
@@ -332,7 +332,7 @@ static Status say(const Mix *m, bool chosen, double gathered)
     return *how ? ST_OK : FAIL_NOMEM();
 }
 
-/* Of one that mixes. */
+/* Chooses between gathering and slices for a node that mixes samples. */
 static Status mixed_samples_choose(Mix *m)
 {
     double gathered, cost = cost_of(m, m->p, &gathered);
@@ -342,7 +342,7 @@ static Status mixed_samples_choose(Mix *m)
     if (isinf(m->best_cost) && gathers(m))
         return ST_OK;
     better = m->best_cost < cost || (m->part->mix == MIX_EXCHANGE && gathers(m));
-    TRY(say(m, better, gathered));
+    TRY(note_choice(m, better, gathered));
     if (better)
         mixed_samples_take(m->p, &m->best);
     return ST_OK;
@@ -357,7 +357,7 @@ static bool takes_part(const Mix *m)
            !place_any(m->p, PL_L) && place_any(m->p, PL_S);
 }
 
-/* By the rule, and what rules see of the outputs. */
+/* Places the node by its rule or in slices; `seen`: the outputs' placements for rules. */
 static Status place_one(Mix *m, Place *seen)
 {
     Placement *p = m->p;
@@ -366,7 +366,7 @@ static Status place_one(Mix *m, Place *seen)
     if (!takes_part(m)) {
         TRY(place_by_rule(p));
     } else {
-        TRY(open(m));
+        TRY(open_mix(m));
         TRY(place_by_rule(p));
         if (any_elsewhere(m, !p->mixes)) {
             TRY(try_native(m));

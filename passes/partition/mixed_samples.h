@@ -4,8 +4,8 @@
 
 #include "passes/partition/place.h"
 
-/* By the node's rule, or in slices where that is better: its outputs in p->out, what rules see of them in t->seen, in
- * t->how what was chosen. */
+/* Places the node by its rule, or in slices if that is better: its outputs in p->out, their placements for rules in
+ * t->seen, the choice in t->how. */
 Status mix_place(Placement *p, Placements *t, const Partition *part, Arena *a) CHECKED;
 
 #endif

@@ -1,20 +1,19 @@
 /* The table of placements: a walk over the nodes in order, each passing its inputs' placements to its outputs by its
  * operator's rule.
  *
- * Right because a rule is a statement about one operator: if the inputs are what it asked for (and
- * passes/partition/expand.c makes them so), running the operator on every replica gives outputs of the placement it
+ * Correct because a rule is a statement about one operator: if the inputs have the placements it wants
+ * (passes/partition/expand.c makes them so), running the operator on every replica gives outputs of the placement it
  * states.  The rest is induction.
  *
- * Where states start is asked of the options: a partial sum, cut into pieces for the devices
- * (passes/partition/shard.c), else whole.
+ * The options decide how states begin: as a partial sum, cut into pieces for the devices (passes/partition/shard.c), or
+ * whole.
  *
- * A partial sum is reduced where it is made, to what its readers want of it, all or a device's piece, unless that would
- * be too early: it stays partial on a way that leads to an addition of two partial sums (a weight used twice is reduced
- * once), to a state that is one, to a reader that needs only parts of it (then a ReduceScatter does), to a
- * conversion that widens it (sums over replicas are not rounded to 16 bits), to one that asks for each replica's own
- * (OPF_OWN_SUMS), or to one that is not the same for all replicas (passes/partition/variants.h).  Otherwise the
- * scaling, clipping and the update that follow would run once per replica, and a gradient that is read in two ways
- * would be reduced twice. */
+ * A partial sum is reduced when it is made, to all of it or to a device's piece, as its readers want, unless that would
+ * be too early.  It stays partial on a path to an addition of two partial sums (a weight used twice is reduced once),
+ * to a partial state, to a reader that needs only parts of it (a ReduceScatter is enough then), to a conversion that
+ * widens it (sums over replicas are not rounded to 16 bits), to a reader of each replica's own (OPF_OWN_SUMS), or to a
+ * node that differs between replicas (passes/partition/variants.h).  Otherwise the scaling, clipping and the update
+ * that follow would run once per replica, and a gradient that is read in two ways would be reduced twice. */
 #include "passes/partition/place.h"
 
 #include <string.h>
@@ -24,7 +23,7 @@
 #include "passes/partition/variants.h"
 #include "passes/report.h"
 
-static Place start(const Graph *g, const Partition *p, uint32_t i)
+static Place first_place(const Graph *g, const Partition *p, uint32_t i)
 {
     const Value *v = g->value[i];
 
@@ -35,7 +34,7 @@ static Place start(const Graph *g, const Partition *p, uint32_t i)
     return v->kind == V_STATE && v->partial ? PLACE_P : PLACE_B;
 }
 
-/* A value may be split only along an axis whose size the batch divides: anything else is an operator's error. */
+/* Checks that a value is split along an axis whose size the batch divides; other splits are an operator's error. */
 static Status check_split(const Placement *p, const char *what, int i, ValueId v, Place at)
 {
     const Shape *s;
@@ -55,7 +54,7 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
     return ST_OK;
 }
 
-/* An update is computed in the pieces of its gradient. */
+/* Makes an update compute in the pieces of its gradient. */
 static void want_pieces(Placement *p, const Partition *part)
 {
     const UpdateForm f = update_form(p->node);
@@ -72,11 +71,12 @@ static void want_pieces(Placement *p, const Partition *part)
 
 typedef struct {
     bool *fixed; /* by value id: a constant, or computed from constants alone */
-    bool *made;  /* by value id: on that device */
-    bool *read;  /* by value id: by the loss, which has it there */
+    bool *made;  /* by value id: computed on that device */
+    bool *read;  /* by value id: read by the loss, and so on that device */
 } Gathered;
 
-/* What the criterion computes, and of its gradient what needs nothing but that and what the criterion reads. */
+/* Is the node computed on the loss's device?  The criterion is, and so are its gradient's nodes that read only values
+ * there. */
 static bool is_there(const Gathered *t, const Node *n)
 {
     bool any = false, all = true;
@@ -116,7 +116,8 @@ static Status find_there(Placements *out, const Graph *g, Arena *a)
     return ST_OK;
 }
 
-/* By the operator's rule: what all other nodes see of one that is there, its outputs divided as if it were not. */
+/* Applies the operator's rule to a node on the loss's device: other nodes see its outputs divided as if it were not
+ * there. */
 static Status apply_there(Placement *p)
 {
     const Node *n = p->node;
@@ -147,8 +148,8 @@ static Status place_node(Placement *p, Placements *t, const Partition *part, Are
     return ST_OK;
 }
 
-/* What the node sees of its input.  A parameter in pieces is whole for all but its update, so that sums stand where
- * they do when every device keeps all of it. */
+/* The placement that the node sees of its input.  A parameter in pieces is whole for all nodes but its update, so that
+ * sums are where they are when every device keeps all of it. */
 static Place seen_by(const Node *n, const Placements *t, const Graph *g, ValueId v)
 {
     if (n->phase != PHASE_UPDATE && has_value(v) && value(g, v)->kind == V_STATE && place_by_device(t->seen[v.i]))
@@ -191,7 +192,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     if (!out)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
-        t->value[i] = t->seen[i] = start(g, part, i);
+        t->value[i] = t->seen[i] = first_place(g, part, i);
         t->home_of[i] = 0;
         t->asked[i] = t->asked[i] & (ASKED_SEEN | ASKED_BEFORE) ? ASKED_BEFORE : 0;
     }
@@ -213,7 +214,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
     return ST_OK;
 }
 
-/* State that an operator writes on each replica, and that has no mode to make it the whole batch's. */
+/* Notes states that an operator writes on each replica and for which no mode makes one of the whole batch. */
 static Status note_states(const Placements *t, const Graph *g, Report *report)
 {
     for (int i = 0; i < g->n_update; i++) {
@@ -235,7 +236,7 @@ static int partial_inputs(const Placements *t, const Node *n)
     return count;
 }
 
-/* Of one value of 16 bits the same value in 32 or 64. */
+/* Does the node convert floats to a wider type? */
 static bool widens(const Graph *g, const Node *n)
 {
     return n->n_in == 1 && n->n_out == 1 && dtype_is_float(in_value(g, n, 0)->dtype) &&
@@ -243,9 +244,9 @@ static bool widens(const Graph *g, const Node *n)
            dtype_size(value(g, n->out[0])->dtype) > dtype_size(in_value(g, n, 0)->dtype);
 }
 
-/* A partial sum of which pieces are wanted: it is reduced to them, and so is what an operator makes it of element by
- * element. */
-static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
+/* Notes that input i, a partial sum, is wanted in pieces and so is reduced to them, through element-wise operators too.
+ */
+static void note_pieces(Placements *t, const Graph *g, const Node *n, int i)
 {
     Place want = t->want[n->index][i];
     ValueId v = n->in[i], y = n->out[0];
@@ -259,15 +260,15 @@ static void wish_pieces(Placements *t, const Graph *g, const Node *n, int i)
 
 /* By value id, of partial sums. */
 typedef struct {
-    bool *leads; /* on the way to an addition, or to another reader that is better served later */
-    bool *read;  /* by one that needs it whole on each replica */
-    bool *own;   /* on the way to one that asks for each replica's own */
-    bool *shown; /* a view of it is reduced to pieces: its elements are as good there ... */
-    bool *plain; /* ... unless it is read in another way, too */
+    bool *leads; /* on a path to an addition, or to another reader for which a later sum is better */
+    bool *read;  /* by a node that needs it whole on each replica */
+    bool *own;   /* on a path to a node that wants each replica's own */
+    bool *shown; /* a view of it is reduced to pieces, so the sum can wait for the view ... */
+    bool *plain; /* ... unless another node reads it */
 } Ways;
 
-/* Whether a device keeps all of a state or a piece must not move a sum: another place would round in another way.  Only
- * a view moves it, which rounds nothing. */
+/* Keeping all or a piece of a state on a device must not move a sum, which would change rounding.  Only a view moves
+ * it, which rounds nothing. */
 static bool is_early(const Placements *t, const Ways *w, uint32_t i)
 {
     const bool later = w->leads[i] || (w->shown[i] && !w->plain[i]);
@@ -275,8 +276,8 @@ static bool is_early(const Placements *t, const Ways *w, uint32_t i)
     return t->value[i].kind == PL_P && !w->own[i] && (w->read[i] || !later) && !(t->varies && t->varies[i]);
 }
 
-/* Which partial sums are reduced where they are made.  In reverse order, so that what is known of a node's outputs says
- * whether its inputs are on the way to an addition. */
+/* Decides which partial sums are reduced when made, in reverse order: a node's outputs show whether its inputs are on a
+ * path to an addition. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
 {
     const Ways w = { ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value),
@@ -307,7 +308,7 @@ static Status decide_early(Placements *t, const Graph *g, Arena *a)
             w.read[n->in[i].i] |= want.kind == PL_L;
             w.shown[n->in[i].i] |= want.kind == PL_P && shows;
             w.plain[n->in[i].i] |= want.kind != PL_P || !shows;
-            wish_pieces(t, g, n, i);
+            note_pieces(t, g, n, i);
         }
     }
     for (uint32_t i = 1; i < g->n_value; i++)

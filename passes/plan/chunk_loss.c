@@ -1,4 +1,4 @@
-/* chunk-loss: a cross-entropy's scores are computed and differentiated a chunk of rows at a time.
+/* chunk-loss: computes and differentiates a cross-entropy's scores a chunk of rows at a time.
  *
  * The scores of a language model, [tokens, vocabulary], are its largest tensor, and nothing but the loss reads them:
  *
@@ -13,11 +13,11 @@
  * One chunk's scores are alive at a time.  d_k needs dy, which is 1 / den as a rule: the denominator is counted from
  * the targets first.  Gradients of 16 bits are added up in float32.  An evaluation has the forward half alone.
  *
- * Legal where each row of the scores is a row of hidden times a matrix (plus a row), nothing but the loss and its
- * gradient reads the scores, that gradient goes into products and sums over rows alone, and what these and dy are
- * computed from does not depend on the scores but by the denominator.  Sums over rows have another order: bits change.
- * Behind partition: each replica cuts its own rows, and the denominator is summed over replicas as ever.  Before
- * place-host, layout and fuse-product, which see what it makes. */
+ * Legal if each row of the scores is a row of hidden times a matrix (plus a row), only the loss and its gradient read
+ * the scores, only products and sums over rows read that gradient, and the other inputs of these and dy depend on the
+ * scores by the denominator alone.  Sums over rows have another order: bits change.  The pass runs after partition:
+ * each replica cuts its own rows, and the denominator is summed over replicas.  It runs before place-host, layout and
+ * fuse-product, which see its nodes. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -54,8 +54,8 @@ typedef enum { BY_ROWS, OVER_ROWS, SUM_OF_ROWS } ReaderKind;
 typedef struct {
     Node *n, *cast; /* cast: the conversion to float32 that alone reads n's result, or NULL */
     ReaderKind kind;
-    int operand;    /* of a product: the one that the gradient is */
-    ValueId done;   /* what it makes of the present chunk */
+    int operand;    /* of a product: the gradient's number */
+    ValueId done;   /* its result for the present chunk */
     ValueId so_far; /* OVER_ROWS, SUM_OF_ROWS: the sum over the chunks up to now */
     ValueId *part;  /* BY_ROWS: [chunks] */
 } GradReader;
@@ -64,10 +64,10 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     Uses uses;
-    bool *late; /* [node] computed from the scores */
+    bool *from_scores; /* [node] computed from the scores */
     Node **gone;
     int n_gone;                       /* views of the scores and of their gradient */
-    Node *product, *add, *sum, *grad; /* add: of a row to the product; grad: either may be NULL */
+    Node *product, *add, *sum, *grad; /* add: of a row to the product, or NULL; grad: or NULL */
     int row;                          /* the input of `add` that is the row */
     ValueId added;                    /* the row, [columns] */
     ValueId hidden, hidden_k;         /* as [rows, columns]; the chunk's part of it */
@@ -76,7 +76,7 @@ typedef struct {
     int64_t rows, chunk;
 } Loss;
 
-/* ---- what is recognised ---- */
+/* ---- recognition ---- */
 
 static bool transposed(const Node *n, const char *attr) { return node_attr(n, attr) && node_int(n, attr); }
 
@@ -117,7 +117,7 @@ static bool read_product(Loss *l, ValueId scores)
     return same_place(n, l->sum);
 }
 
-/* Does `take` know every reader of v, views of its rows aside? */
+/* Does `take` accept every reader of v except views of its rows? */
 static bool chunk_loss_follow(Loss *l, ValueId v, bool (*take)(Loss *, Reader))
 {
     const Uses *u = &l->uses;
@@ -165,7 +165,7 @@ static bool sums_rows(const Graph *g, const Node *n)
            mask == (1u << (rank - 1)) - 1;
 }
 
-/* A product that contracts the rows of both its operands. */
+/* Is it a product that contracts the rows of both its operands? */
 static bool contracts_rows(const Graph *g, const Node *n)
 {
     return in_value(g, n, 0)->shape->rank == 2 && in_value(g, n, 1)->shape->rank == 2 && transposed(n, "transA") &&
@@ -199,24 +199,24 @@ static bool take_gradient(Loss *l, Reader r)
     return true;
 }
 
-/* Marks what is computed from the scores, other than by the denominator. */
-static void mark_late(Loss *l)
+/* Marks the nodes that are computed from the scores other than by the denominator. */
+static void mark_from_scores(Loss *l)
 {
     const Graph *g = l->g;
 
     FOR_NODES(g, n) {
-        l->late[n->index] = n == l->product;
-        for (int i = 0; i < n->n_in && !l->late[n->index]; i++) {
+        l->from_scores[n->index] = n == l->product;
+        for (int i = 0; i < n->n_in && !l->from_scores[n->index]; i++) {
             const Node *p = value_eq(n->in[i], l->sum->out[1]) ? NULL : maker(g, n->in[i]);
 
-            l->late[n->index] = p && l->late[p->index];
+            l->from_scores[n->index] = p && l->from_scores[p->index];
         }
     }
 }
 
-static bool is_early(const Loss *l, ValueId v) { return !maker(l->g, v) || !l->late[maker(l->g, v)->index]; }
+static bool is_early(const Loss *l, ValueId v) { return !maker(l->g, v) || !l->from_scores[maker(l->g, v)->index]; }
 
-/* Is all that the chunks are computed from there without the scores? */
+/* Are all inputs of the chunks computed without the scores? */
 static bool is_apart(Loss *l)
 {
     bool apart = is_early(l, l->sum->in[1]) && (!l->grad || is_early(l, l->grad->in[0])) &&
@@ -228,7 +228,7 @@ static bool is_apart(Loss *l)
     return apart;
 }
 
-/* Can the target add up what is summed over rows? */
+/* Can the target add up the chunks' sums over rows? */
 static bool is_added(const Loss *l)
 {
     return dtype_size(in_value(l->g, l->sum, 0)->dtype) > 2 || target_fuses(build_target(l->ctx->opt), &op_Product);
@@ -245,14 +245,14 @@ static bool recognise(Loss *l)
         return false;
     if (l->grad && (!is_added(l) || !chunk_loss_follow(l, l->grad->out[0], take_gradient)))
         return false;
-    mark_late(l);
+    mark_from_scores(l);
     return is_apart(l);
 }
 
 /* ---- how large chunks are ---- */
 
-/* Rows of a chunk; as many as there are: the scores stay whole.  More than MOST_CHUNKS make no sense.  Below
- * ACCELERATOR_ROWS products of a GPU lose more than memory is worth. */
+/* Rows of a chunk; all rows: the scores stay whole.  More than MOST_CHUNKS make no sense.  Below ACCELERATOR_ROWS
+ * products of a GPU lose more time than the memory is worth. */
 static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
 {
     const int64_t rows = scores->shape->dim[0], row = scores->shape->dim[1] * (int64_t)dtype_size(scores->dtype);
@@ -268,16 +268,16 @@ static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
     return n < rows ? n : rows;
 }
 
-/* ---- what is made ---- */
+/* ---- emission ---- */
 
-static void begin(Loss *l, const Node *like) { graph_begin_purpose(l->g, (Phase)like->phase, like->name); }
+static void begin_like(Loss *l, const Node *like) { graph_begin_purpose(l->g, (Phase)like->phase, like->name); }
 
-/* n of other inputs; its first output. */
+/* Adds a node like n with other inputs; NULL: g->status. */
 static Node *chunk_loss_emit_like(Loss *l, const Node *n, const ValueId *in)
 {
     Node *made = graph_add_node_like(l->g, n, n->n_in, in, n->n_out, NULL);
 
-    begin(l, n);
+    begin_like(l, n);
     if (made && !l->g->status)
         l->g->status = node_infer(l->g, made);
     return l->g->status ? NULL : made;
@@ -288,7 +288,7 @@ static ValueId emit_rows(Loss *l, ValueId v, int64_t from, int64_t to)
     return EMIT(l->g, Slice, NULL, v, emit_ints(l->g, 1, &from), emit_ints(l->g, 1, &to));
 }
 
-/* How many targets are not ignored, which is the denominator. */
+/* The number of targets that are not ignored, which is the denominator. */
 static ValueId emit_count(Loss *l)
 {
     Graph *g = l->g;
@@ -310,7 +310,7 @@ static ValueId emit_sum(Graph *g, ValueId so_far, ValueId v)
     return has_value(so_far) ? EMIT(g, Add, NULL, so_far, v) : v;
 }
 
-/* A product of the chunk's rows, added to those before: by the product itself. */
+/* A product of the chunk's rows that adds the product of the chunks before. */
 static ValueId emit_over_rows(Loss *l, const GradReader *r, ValueId d, int64_t from, int64_t to)
 {
     Graph *g = l->g;
@@ -331,12 +331,12 @@ static ValueId emit_over_rows(Loss *l, const GradReader *r, ValueId d, int64_t f
                 (const ValueId[]){ a, b, r->so_far });
 }
 
-/* The reader r of the gradient, of d: the gradient of the chunk's scores. */
+/* Emits reader r for the chunk, whose scores have the gradient d. */
 static void emit_reader(Loss *l, GradReader *r, ValueId d, int64_t from, int64_t to)
 {
     Graph *g = l->g;
 
-    begin(l, r->n);
+    begin_like(l, r->n);
     if (r->kind == BY_ROWS) {
         const Node *n = chunk_loss_emit_like(l, r->n, (const ValueId[]){ d, r->n->in[1] });
 
@@ -352,10 +352,10 @@ static void emit_reader(Loss *l, GradReader *r, ValueId d, int64_t from, int64_t
     }
 }
 
-/* The rest of hidden is let through a gate once an element of what the chunk ends with is there: its gradient's last
- * reader, or the loss.  If not, the products of all chunks could come first, as they do for want of a denominator that
- * other replicas count. */
-static void order(Loss *l, ValueId num)
+/* Puts the rest of hidden behind a gate that opens with an element of the chunk's last result: that of its gradient's
+ * last reader, or the loss.  Without it the products of all chunks could run first, as they do while a denominator that
+ * other replicas count is missing. */
+static void gate_hidden(Loss *l, ValueId num)
 {
     Graph *g = l->g;
     const Shape scalar = shape_scalar();
@@ -373,14 +373,14 @@ static void order(Loss *l, ValueId num)
         l->hidden = EMIT(g, Gate, NULL, l->hidden, v);
 }
 
-/* Rows [from, to); *num: the numerator of those up to them. */
+/* Emits rows [from, to) and adds their numerator to *num. */
 static Status emit_chunk(Loss *l, ValueId *num, int64_t from, int64_t to)
 {
     Graph *g = l->g;
     const Node *p = l->product, *n;
     ValueId in[3] = { NO_VALUE, p->in[1], has_in(p, 2) ? p->in[2] : NO_VALUE }, x, target;
 
-    begin(l, p);
+    begin_like(l, p);
     in[0] = l->hidden_k = emit_rows(l, l->hidden, from, to);
     if (!(n = chunk_loss_emit_like(l, p, in)))
         return g->status;
@@ -388,7 +388,7 @@ static Status emit_chunk(Loss *l, ValueId *num, int64_t from, int64_t to)
     if (l->add && (n = chunk_loss_emit_like(
                        l, l->add, l->row ? (const ValueId[]){ x, l->added } : (const ValueId[]){ l->added, x })))
         x = n->out[0];
-    begin(l, l->sum);
+    begin_like(l, l->sum);
     target = emit_rows(l, l->sum->in[1], from, to);
     if (!(n = chunk_loss_emit_like(l, l->sum, (const ValueId[]){ x, target })))
         return g->status;
@@ -397,11 +397,11 @@ static Status emit_chunk(Loss *l, ValueId *num, int64_t from, int64_t to)
         for (int i = 0; i < l->n_reader && !g->status; i++)
             emit_reader(l, &l->reader[i], n->out[0], from, to);
     if (to < l->rows)
-        order(l, *num);
+        gate_hidden(l, *num);
     return g->status;
 }
 
-/* The result of all chunks takes the place of what the reader made. */
+/* Replaces the reader's result by that of all chunks. */
 static void replace_reader(Loss *l, const GradReader *r)
 {
     Graph *g = l->g;
@@ -409,7 +409,7 @@ static void replace_reader(Loss *l, const GradReader *r)
     const int n = (int)((l->rows + l->chunk - 1) / l->chunk);
     ValueId y = r->so_far;
 
-    begin(l, r->n);
+    begin_like(l, r->n);
     if (r->kind == BY_ROWS)
         y = emit(g, &op_Concat, ATTRS(INT("axis", 0)), n, r->part);
     if (!g->status)
@@ -418,7 +418,7 @@ static void replace_reader(Loss *l, const GradReader *r)
         graph_replace(g, out, y);
 }
 
-/* Puts the nodes that were made since there were `before` on the device and replica of the loss. */
+/* Puts the nodes from number `before` on onto the device and replica of the loss. */
 static void chunk_loss_place(Loss *l, uint32_t before)
 {
     for (uint32_t i = before; i < l->g->n_node; i++) {
@@ -462,11 +462,11 @@ static Status chunk_loss_rewrite(Loss *l)
     for (int i = 0; i < l->n_reader; i++)
         if (!(l->reader[i].part = ARENA_NEW(l->ctx->scratch, ValueId, (size_t)(l->rows / l->chunk + 1))))
             return FAIL_NOMEM();
-    begin(l, l->sum);
+    begin_like(l, l->sum);
     den = emit_count(l);
     TRY(g->status);
     graph_replace(g, l->sum->out[1], den);
-    begin(l, l->product);
+    begin_like(l, l->product);
     l->hidden = emit_reshape(g, l->product->in[0], &matrix);
     if (l->add)
         l->added = emit_reshape(g, l->add->in[l->row], &row);
@@ -491,9 +491,9 @@ static Status chunk_loss_visit(Graph *g, PassCtx *ctx, Node *sum)
     l.chunk = chunk_rows(ctx, in_value(g, sum, 0));
     if (l.chunk >= l.rows)
         return ST_OK;
-    l.late = ARENA_NEW(ctx->scratch, bool, g->n_node);
+    l.from_scores = ARENA_NEW(ctx->scratch, bool, g->n_node);
     l.gone = ARENA_NEW(ctx->scratch, Node *, g->n_node);
-    if (!l.late || !l.gone)
+    if (!l.from_scores || !l.gone)
         return FAIL_NOMEM();
     TRY(uses_find(&l.uses, g, ctx->scratch));
     if (recognise(&l))
