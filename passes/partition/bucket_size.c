@@ -1,6 +1,6 @@
-/* A sum costs its latency whatever its size, so few are cheap; but where sums go on beside what is computed the last
- * bucket does not, so that small ones hide more.  Gradients are taken to be made at an even pace.  Of sizes that are as
- * good to a hundredth the smallest is chosen, for the memory of what comes from others. */
+/* Every sum costs a latency, so few are cheap.  If sums overlap with computation, only the last bucket does not, so
+ * small buckets hide more.  The model is that gradients are made at an even pace.  The smallest of the sizes within a
+ * hundredth of the best is chosen, to save memory for data from other devices. */
 #include "passes/partition/bucket_size.h"
 
 #include <math.h>

@@ -5,10 +5,10 @@
 #include "passes/pass.h"
 #include "passes/options/collectives.h"
 
-/* Bytes of a bucket of `bytes` of gradients that a device takes `compute` seconds to make; *seconds: what the step then
- * waits for sums. */
+/* The best bucket size in bytes for `bytes` of gradients that a device makes in `compute` seconds; *seconds: how long
+ * the step then waits for sums. */
 int64_t bucket_size_choose(double *seconds, const SumCost *cost, int64_t bytes, double compute);
-/* What the step waits for sums in buckets of `bucket` bytes. */
+/* Seconds that the step waits for sums in buckets of `bucket` bytes. */
 double bucket_size_wait(const SumCost *cost, int64_t bytes, double compute, int64_t bucket);
 
 #endif

@@ -1,9 +1,9 @@
 /* Which inputs carry the batch, and how many samples each replica gets.
  *
- * An input carries the batch along the axis the user named; when none was named, along the axis that has the batch's
- * name (passes/batch_axis.h); when there is none such either, along axis 0 if that has the batch size.  The target,
- * which no exporter named, carries it where the scores do, as the criterion says, else follows the last rule.  Only
- * such inputs are split: a table or a mask without a batch axis goes to every device in full. */
+ * An input carries the batch along the axis the user named; if none was named, along the axis that has the batch's name
+ * (passes/batch_axis.h); without such a name, along axis 0 if that has the batch size.  The target, which no exporter
+ * named, carries it along the scores' axis if the criterion marked that, or else follows the last rule.  Only such
+ * inputs are split: a table or a mask without a batch axis goes to every device in full. */
 #include <string.h>
 
 #include "passes/batch_axis.h"
@@ -45,7 +45,7 @@ static Status check_named(const Graph *g, const BuildOptions *opt)
     return ST_OK;
 }
 
-/* The batch size: of the first input that is known to carry it, else axis 0 of the first input that has axes. */
+/* The batch size: that of the first input known to carry the batch, or axis 0 of the first input that has axes. */
 static Status find_batch(int64_t *batch, bool *known, const Graph *g, const BuildOptions *opt, const char *symbol)
 {
     char text[SHAPE_TEXT];
@@ -106,8 +106,8 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
     return ST_OK;
 }
 
-/* Are the parts of the replicas of devices a and b as large, one by one? */
-static bool divide_alike(const Partition *p, int a, int b)
+/* Are the parts of the replicas of devices a and b equally large, one by one? */
+static bool same_parts(const Partition *p, int a, int b)
 {
     const int n = p->first_replica[a + 1] - p->first_replica[a];
 
@@ -116,9 +116,9 @@ static bool divide_alike(const Partition *p, int a, int b)
                    (size_t)n * sizeof *p->batch.count);
 }
 
-/* The devices that stand for all: the first, which also holds what one device has for all, and the first of each class
- * of devices that compute as much.  Which sums over its own replicas a device makes goes by the tree over all
- * replicas: equal devices make equal ones when each has the same power of two of replicas. */
+/* Chooses the devices that stand for all: the first, which also holds values that only one device has, and the first of
+ * each class of devices with equal parts.  The tree over all replicas decides which sums over its own replicas a device
+ * makes: equal devices make equal sums if each has the same power of two of replicas. */
 static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
 {
     const int n = p->devices, each = p->replicas / n;
@@ -135,7 +135,7 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
     for (int d = 0; d < n; d++) {
         int i = d > 0;
 
-        while (replica_options(opt)->world && i < shown[d] && !divide_alike(p, list[i], d))
+        while (replica_options(opt)->world && i < shown[d] && !same_parts(p, list[i], d))
             i++;
         like[d] = replica_options(opt)->world && i < shown[d] ? list[i] : d;
         shown[d + 1] = shown[d] + (like[d] == d);

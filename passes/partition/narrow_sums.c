@@ -1,12 +1,12 @@
-/* narrow-sums: gradients cross devices in 16 bits (--reduce-dtype).
+/* narrow-sums: sends gradients between devices in 16 bits (--reduce-dtype).
  *
- * What is summed over devices for the end of a step, of more than one number and in float32 or float64, is rounded
- * before and widened behind the collective, which then moves half the bytes or a quarter.  Sums of a device's own
- * replicas come before, in full.  Legal because that is what was asked for; each rounding is a Cast one can see.
+ * Sums over devices for the end of a step, of more than one number in float32 or float64, are rounded before the
+ * collective and widened after it, so that it moves half the bytes or a quarter.  Sums of a device's own replicas come
+ * before, in full precision.  Legal because the user asked for it; each rounding is a visible Cast.
  *
  * Gradients are divided before they are rounded, so that sums in float16 stay small: the loss's gradient has its
- * denominator from the start, and where micro-batches were added up the division that follows the sum goes in front of
- * it: AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
+ * denominator from the start, and after accumulation the division that follows the sum moves in front of it:
+ * AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
 #include "graph/ir/collective.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ir/emit.h"
@@ -16,7 +16,7 @@
 typedef struct {
     Graph *g;
     DType to;
-    const bool *inner; /* [value] a way leads from it to a replica's own computation */
+    const bool *inner; /* [value] a path leads from it to a replica's own computation */
     Node **reader;     /* [value] the one node that reads it; NULL: none, or several */
 } Narrow;
 
@@ -32,7 +32,7 @@ static bool narrows(const Narrow *w, const Node *n)
     return true;
 }
 
-/* A node on the device of `like`, of the same replica. */
+/* Places v's node on the device and replica of `like`. */
 static ValueId placed(Graph *g, ValueId v, const Value *like)
 {
     Node *n = g->status ? NULL : value(g, v)->producer;
@@ -44,7 +44,7 @@ static ValueId placed(Graph *g, ValueId v, const Value *like)
     return v;
 }
 
-/* The divisor on device d where every copy of the sum is divided, and by nothing that is summed itself. */
+/* The divisor on device d if every copy of the sum is only read by a division; otherwise NO_VALUE. */
 static ValueId divisor_on(const Narrow *w, const Node *sum, int d)
 {
     for (int o = 0; o < sum->n_out; o++) {

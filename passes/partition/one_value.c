@@ -1,5 +1,5 @@
-/* Batch-norms in training that see one value per channel, whose variance does not exist: named before the first step,
- * those of an epoch's last batch too. */
+/* Finds batch-norms in training that see one value per channel, whose variance does not exist, before the first step
+ * and for an epoch's last batch too. */
 #include "graph/ir/op.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
@@ -16,7 +16,7 @@ typedef struct {
     int64_t each;  /* values per channel of one sample */
 } Layer;
 
-/* The first replica of those whose statistics are of one value in a batch of so many samples; -1: none are. */
+/* The first replica whose statistics are of one value in a batch of so many samples; -1: none. */
 static Status find_lonely(int *out, const Layer *l, int64_t samples)
 {
     const int n = l->p->replicas;
@@ -37,7 +37,7 @@ static Status find_lonely(int *out, const Layer *l, int64_t samples)
     return ST_OK;
 }
 
-/* Neither a full batch nor the last one has a lonely replica. */
+/* Has no replica statistics of one value, in a full batch and in the last one? */
 static Status one_value_fits(bool *out, const Layer *l, int64_t batch)
 {
     int full = -1, last = -1;
@@ -51,7 +51,7 @@ static Status one_value_fits(bool *out, const Layer *l, int64_t batch)
     return ST_OK;
 }
 
-/* "--batch-size 9 or 12": the nearest ones below and above. */
+/* Suggests the nearest fitting batch sizes below and above: "--batch-size 9 or 12". */
 static Status suggest(char text[64], const Layer *l, int64_t batch)
 {
     int64_t found[2] = { 0, 0 };
@@ -67,7 +67,8 @@ static Status suggest(char text[64], const Layer *l, int64_t batch)
     return ST_OK;
 }
 
-/* Whose statistics they are: "replica 2 has"; what has no variance at all is refused, as other systems refuse it. */
+/* E_SHAPE if the whole batch has no variance, as in other systems; otherwise a note names the replica ("replica 2
+ * has"). */
 static Status one_value_tell(const Layer *l, Report *report, int replica, const char *when, const char *way)
 {
     const bool all = l->group >= l->p->replicas;
@@ -98,7 +99,7 @@ static Status check_layer(const Layer *l, Report *report)
                               l->group >= l->p->replicas ? "; use a larger --batch-size"
                                                          : "; use a larger --batch-size or fewer --replicas");
     if (batch != batch_options(l->opt)->batch || batch_options(l->opt)->samples <= batch ||
-        !last) /* a last batch has none behind it */
+        !last) /* there is no shorter last batch */
         return ST_OK;
     TRY(find_lonely(&replica, l, last));
     if (replica < 0)

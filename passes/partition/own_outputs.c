@@ -1,9 +1,9 @@
-/* own-outputs: outputs that are put together of what each replica computes of its own part, in inference.
+/* own-outputs: puts outputs together from the replicas' outputs of their own parts, in inference.
  *
- * torch.nn.DataParallel puts a module's outputs together as they come: numbers, a mean loss above all, as a vector with
- * an entry for each replica that has samples (--scalar-outputs each), others along the axis that its caller names, be
- * the samples there or not (--output-axis).  Legal because that is what was asked for; an output that has its samples
- * along that axis, one by one, is what partitioning makes of it in any case, and stays as it is. */
+ * torch.nn.DataParallel joins a module's outputs whatever they mean: numbers, such as a mean loss, as a vector with an
+ * entry for each replica that has samples (--scalar-outputs each), others along the axis that its caller names, even if
+ * the samples are not there (--output-axis).  Legal because the user asked for it.  An output with its samples along
+ * that axis, one by one, stays unchanged: partitioning joins it that way in any case. */
 #include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/view.gen.h"
@@ -17,14 +17,14 @@ enum { AS_PLACED = -1, AS_VECTOR = -2 };
 
 typedef struct {
     OwnParts own;
-    bool placed; /* all but numbers */
-    int given;   /* else the axis, of each */
-    int *axis;   /* by output: where replicas' are joined; AS_PLACED, AS_VECTOR */
+    bool placed; /* outputs other than numbers are joined where placed */
+    int given;   /* otherwise the axis of every output */
+    int *axis;   /* by output: the axis that joins the replicas' outputs; AS_PLACED, AS_VECTOR */
     int filled;  /* parts that have samples */
 } OwnOutputs;
 
-/* The axis along which all inputs that are split have the samples; -1: there is no such one, and outputs are put
- * together where they are placed. */
+/* The axis along which all split inputs have the samples; -1: there is none, and outputs are joined where they are
+ * placed. */
 static Status find_inputs_axis(int *out, const Graph *g, PassCtx *ctx)
 {
     *out = -1;
@@ -51,7 +51,7 @@ static const char *axis_text(PassCtx *ctx, int axis)
                                                          : arena_printf(ctx->scratch, "%d", axis);
 }
 
-/* Parts of other sizes cannot be joined but along the samples. */
+/* E_SHAPE: parts of different sizes are to be joined along another axis than the samples'. */
 static Status check_joined(const OwnOutputs *u, const Output *y, int axis)
 {
     const OwnParts *o = &u->own;
@@ -93,7 +93,7 @@ static Status find_axis(int *out, const OwnOutputs *u, const Output *y)
     return o->parts ? check_joined(u, y, axis) : ST_OK;
 }
 
-/* What a part computes of an output, in the shape in which it is joined: a number as a vector of one. */
+/* A part's own value of an output in the shape for joining: a number becomes a vector of one. */
 static ValueId own_output(OwnParts *o, int output)
 {
     const ValueId v = o->g->output[output].value, own = own_parts_of(o, v);

@@ -1,5 +1,5 @@
-/* What each replica would compute of its own part of the batch alone, in the graph of the whole batch, before shapes
- * are known: what passes/partition/own_outputs.c and passes/partition/part_losses.c share. */
+/* Copies of nodes for each replica's own part of the batch, in the graph of the whole batch, before shapes are known;
+ * shared by passes/partition/own_outputs.c and passes/partition/part_losses.c. */
 #ifndef DPX_OWN_PARTS_H
 #define DPX_OWN_PARTS_H
 
@@ -31,7 +31,7 @@ void own_parts_close(OwnParts *o);
 int own_parts_axis(const OwnParts *o, ValueId v);
 /* Its one axis that is a multiple of the batch; -1. */
 int own_parts_growing(const OwnParts *o, ValueId v);
-/* As a batch of some size would have it: its shape and type. */
+/* The value's shape and type for a batch of some size. */
 const Value *own_parts_value(const OwnParts *o, ValueId v);
 
 /* For the values that o->needed marks: marks what has to be copied, back to what has the samples along an axis. */
@@ -42,8 +42,8 @@ Status own_parts_check(const OwnParts *o, const char *why) CHECKED;
 /* Copies for a part that has samples; then own_parts_of is what the part makes of a value. */
 Status own_parts_copy(OwnParts *o, int part) CHECKED;
 ValueId own_parts_of(OwnParts *o, ValueId v);
-/* Of the outputs that `wanted` marks, what `take` makes of each part that has samples: (*of)[i * o->parts + k], of the
- * k-th of *filled such parts; and ctx->n_changed. */
+/* Calls `take` for the outputs that `wanted` marks and each part that has samples: (*of)[i * o->parts + k] is its
+ * result for the k-th of *filled such parts.  Adds to ctx->n_changed. */
 typedef ValueId OwnTake(OwnParts *o, int output);
 Status own_parts_collect(ValueId **of, int *filled, OwnParts *o, const bool *wanted, OwnTake *take) CHECKED;
 

@@ -1,11 +1,11 @@
-/* part-losses: with --loss-scaling mean-of-means, losses that the model computes itself become the mean of what each
- * replica computes of its own part.
+/* part-losses: with --loss-scaling mean-of-means, losses that the model computes itself become the mean of the
+ * replicas' losses of their own parts.
  *
  * Only the model knows what its number is a mean over, so its own formula is applied to each part
- * (passes/partition/own_parts.h), and the mean of the parts' numbers is what DistributedDataParallel and
- * PyTorch-Encoding make small; a part without samples adds 0.  Outputs that are logged beside a loss are treated alike,
- * as those systems do.  An output that still has its samples along an axis stays: the criterion takes its mean by parts
- * without copies. */
+ * (passes/partition/own_parts.h).  DistributedDataParallel and PyTorch-Encoding minimise the mean of the parts'
+ * numbers; a part without samples adds 0.  Outputs that are logged beside a loss are treated the same way, as in those
+ * systems.  An output that still has its samples along an axis stays: the criterion takes its mean by parts without
+ * copies. */
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/reduce.gen.h"
@@ -14,7 +14,7 @@
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
 
-/* Its mean is a number of the part's own: [n_output]. */
+/* [n_output]: is the output a loss or log variable that each part computes as a number? */
 static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
 {
     const Graph *g = o->g;
@@ -34,7 +34,7 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
     return is_loss;
 }
 
-/* Of replica `part`. */
+/* The mean of the output for the part that is being copied (o->part). */
 static ValueId own_mean(OwnParts *o, int output)
 {
     const ValueId v = o->g->output[output].value, own = own_parts_of(o, v);
@@ -73,7 +73,7 @@ static Status find_and_take(OwnParts *o, Graph *g, PassCtx *ctx)
     TRY(own_parts_open(o, g, ctx));
     if (!(is_number = find_numbers(o, ctx->opt, &n)))
         return FAIL_NOMEM();
-    if (!n || (!o->parts && build_mode(ctx->opt) == BUILD_APPLY)) /* where nothing is computed of a batch */
+    if (!n || (!o->parts && build_mode(ctx->opt) == BUILD_APPLY)) /* which computes nothing of a batch */
         return ST_OK;
     if (!o->parts)
         return FAIL(E_SHAPE, "--loss-scaling mean-of-means: the size of the batch is not known, give --batch-size");

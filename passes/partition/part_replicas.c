@@ -1,13 +1,13 @@
-/* What is computed of one replica's part alone: where a value that is divided like the batch is cut into just those
- * parts (Split, as passes/partition/part_losses.c does), a part is where its replica is, and so is what is computed of
- * it and of values that every replica has, until another part comes in.  What joins the parts again in their order
- * (Concat, the gradient of such a cut) is divided like the batch.  So neither moves anything, no device has the whole,
- * and none computes what is another's.  For all other nodes such a value is one that a single device has computed. */
+/* Nodes computed for one replica's part alone.  If a value that is divided like the batch is cut into exactly those
+ * parts (Split, by passes/partition/part_losses.c), each part stays on its replica, and so do the nodes computed from
+ * it and from values that every replica has, until another part comes in.  A node that joins the parts again in their
+ * order (Concat, the gradient of such a cut) is divided like the batch.  So neither moves data, no device has the
+ * whole, and none computes another's part.  All other nodes see such a value as computed by a single device. */
 #include "graph/ir/op.h"
 #include "graph/ops/concat.gen.h"
 #include "passes/partition/place.h"
 
-/* Is the axis of `whole` cut into the replicas' parts, which these values are? */
+/* Are these values the replicas' parts of `whole`, cut along the axis? */
 static bool are_parts(const Graph *g, const Split *batch, const Shape *whole, int axis, const ValueId *part, int n)
 {
     bool all = n == batch->n && axis >= 0 && axis < whole->rank && whole->dim[axis] == batch->total;

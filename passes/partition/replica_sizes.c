@@ -1,7 +1,6 @@
-/* Which replicas each device has, and how many samples of a batch each replica gets.  By weight: the whole part of what
- * is its due, then one more for those of whose due most was cut off, the first replica first among equals (largest
- * remainder), so that the parts add up to the batch and depend on nothing but the weights.  Who has weight 0 gets none.
- */
+/* Which replicas each device has, and how many samples of a batch each replica gets.  By weight a replica gets its
+ * share rounded down, then those with the largest remainders get one more, the first replica first among equals.  So
+ * the parts add up to the batch and depend on nothing but the weights.  Weight 0 gets no samples. */
 #include "passes/partition/place.h"
 #include "passes/options/replicas.h"
 
@@ -34,7 +33,7 @@ Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
 
 /* ---- parts ---- */
 
-/* A device's weight is shared equally by its replicas. */
+/* Sets each replica's weight; a device's weight is shared equally by its replicas. */
 static Status weigh(double *weight, const Partition *p, const BuildOptions *opt)
 {
     if (replica_options(opt)->n_weight != p->replicas && replica_options(opt)->n_weight != p->devices)
@@ -53,8 +52,8 @@ static Status weigh(double *weight, const Partition *p, const BuildOptions *opt)
     return ST_OK;
 }
 
-/* count: what each gets at least.  The others are few more than none, so who has the largest remainder is looked for
- * once for each sample that is left. */
+/* Divides n samples by largest remainder.  Few samples are left after rounding down, so the largest remainder is
+ * searched again for each of them. */
 static void divide_by_weight(int64_t *count, double *weight, int64_t n, int parts)
 {
     int64_t left = n;
@@ -123,7 +122,7 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
     return ST_OK;
 }
 
-/* Of the devices alone, whose number and replicas the options say. */
+/* Fills a partition with only the devices and their replicas, by the options. */
 static Status map_alone(Partition *out, const BuildOptions *opt, Arena *a)
 {
     Partition p = { .devices = device_count(opt),

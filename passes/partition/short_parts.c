@@ -1,5 +1,5 @@
-/* Parts of unlike lengths: what is cut off where they come in, constants that follow the length, random numbers, and
- * what is padded where parts are put together. */
+/* Parts of different lengths: cutting where they come in, constants that follow the length, random numbers, and padding
+ * where parts are put together. */
 #include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The first elements along each axis, as many as `to` has. */
+/* Slices the first elements along each axis, as many as `to` has. */
 static ValueId slice_to(Expander *x, ValueId v, ValueId copy, const Shape *to, int r)
 {
     const Shape *from = value(x->g, copy)->shape;
@@ -32,7 +32,7 @@ static ValueId slice_to(Expander *x, ValueId v, ValueId copy, const Shape *to, i
     return made ? made->out[0] : NO_VALUE;
 }
 
-/* `rows` samples of axis `a` in front of what each has there. */
+/* The shape with axis `a` divided into `rows` samples and the elements of each. */
 static Shape with_samples(const Shape *s, int a, int64_t rows)
 {
     Shape apart = *s;
@@ -93,7 +93,7 @@ const ValueId *padded_parts(Expander *x, ValueId v, const ValueId *parts, Place 
     return x->g->status ? NULL : list;
 }
 
-/* A constant of a variant in this graph, once for all that read it. */
+/* Adds a constant of a variant to this graph, once for all readers. */
 static ValueId borrow(Expander *x, const Variant *k, ValueId of)
 {
     const Value *v = value(k->g, of);
@@ -120,7 +120,7 @@ ValueId own_constant(Expander *x, const Node *n, int i, int r)
     return want.kind == PL_S ? tensor_part(x, value(k->g, of)->name, value(k->g, of)->init, want, r) : borrow(x, k, of);
 }
 
-/* Zeros, on replica r's device. */
+/* Emits zeros on replica r's device. */
 static ValueId zeros(Expander *x, DType t, const Shape *s, int r)
 {
     const uint32_t before = x->g->n_node;
@@ -134,7 +134,7 @@ static ValueId zeros(Expander *x, DType t, const Shape *s, int r)
     return v;
 }
 
-/* Those of n that `op` declares too, or, `op` NULL, all; ended. */
+/* n's attributes that `op` declares too, or all if `op` is NULL, with an end mark. */
 static const Attr *attributes(Expander *x, const Node *n, const OpDef *op)
 {
     Attr *list = ARENA_NEW(x->once, Attr, n->n_attr + 1);

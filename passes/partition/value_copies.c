@@ -309,7 +309,7 @@ typedef struct {
     int n;
 } Parts;
 
-/* Of a part whose device is not shown, the one that stands for it; k else. */
+/* The part that stands for part k if its device is not shown; otherwise k. */
 static int part_like(const Expander *x, const Parts *parts, bool by_device, int k)
 {
     const int lo = (int)parts->span[2 * k];
@@ -492,8 +492,8 @@ bool is_gathered(const Expander *x, ValueId v)
     return x->backward && value(x->g, v)->kind == V_TEMP && x->gathered[v.i];
 }
 
-/* The replicas of a device run in turn, each forward and then backward: a use is one of them.  What replicas share is
- * computed before the first, or behind the last. */
+/* The replicas of a device run in turn, each forward and then backward: a use is one of them.  Shared nodes run before
+ * the first replica, or after the last. */
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
 {
     const bool back = !x->p->once && x->backward[n->index];
@@ -627,7 +627,7 @@ static ValueId repeated_part(Expander *x, ValueId v, Place at, int r)
     return made ? made->out[0] : NO_VALUE;
 }
 
-/* Of `whole`, the copies by device, or of each replica's own. */
+/* Slices copy i from `whole`, the copies by device, or by replica if each has its own. */
 static ValueId slice_part(Expander *x, ValueId v, const ValueId *whole, Place at, int i)
 {
     const Shape *shape = whole_shape(x, v, at, i);

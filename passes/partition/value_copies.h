@@ -17,13 +17,13 @@ typedef struct {
     Arena *once; /* of what the copies of one node need, until the next one */
     const Partition *p;
     const Placements *t;
-    uint32_t n_value;     /* of the unpartitioned graph: the tables' size */
-    Whole *of;            /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
-    ValueId **native;     /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
-    ValueId *there;       /* by value id: the whole on the loss's device, made there alone or put together for it; or on
-                           * that of the replica of whose part it is (Placements.home) */
-    bool *made_there;     /* by value id */
-    ValueId **whole;      /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
+    uint32_t n_value; /* of the unpartitioned graph: the tables' size */
+    Whole *of;        /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
+    ValueId **native; /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
+    ValueId *there;   /* by value id: the whole on the loss's device, made there alone or put together for it; or on the
+                         device of the only replica that has it (Placements.home) */
+    bool *made_there; /* by value id */
+    ValueId **whole;  /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
     SplitCopies **split;  /* by value id: parts of a value that is not split that way */
     ValueId **other;      /* by value id: the inputs that stand for pieces of other sizes, ended by NO_VALUE */
     ValueId ***gathered;  /* by value id, of a state in pieces: its copies [devices] by use, [uses]; NULL: not yet */
@@ -38,7 +38,7 @@ static inline int copies_in(const Expander *x, Place at)
     return place_by_device(at) ? x->p->devices : x->p->replicas;
 }
 
-/* Of copy i: the replica, or -1 where it is the device's, and the device. */
+/* The replica of copy i, or -1 if it is the device's, and its device. */
 static inline int replica_of(Place at, int i) { return place_by_device(at) ? -1 : i; }
 static inline int device_of(const Expander *x, Place at, int i) { return place_by_device(at) ? i : x->p->device_of[i]; }
 
@@ -48,8 +48,8 @@ static inline int copy_like(const Expander *x, Place at, int i)
     return place_by_device(at) ? x->p->like[i] : replica_like(x->p, i);
 }
 
-/* What stands in the list of copies for copy i, of a device that is not shown: `like`, the copy of the device that
- * stands for it, or, where that is a piece of another size, an input of the graph. */
+/* The entry of the list of copies for copy i of a device that is not shown: `like`, the copy of the device that stands
+ * for it, or, if that is a piece of another size, an input of the graph. */
 ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like);
 
 /* The shape of piece i of what is `whole`, and of copy i of v, at placement `at`. */
@@ -60,7 +60,7 @@ Shape local_shape(const Expander *x, ValueId v, Place at, int i);
 const char *copy_name(const Expander *x, ValueId v, int r, int d);
 void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int d);
 
-/* What follows is NULL or NO_VALUE after a failure, in g->status (fail_or_nomem).
+/* The functions below return NULL or NO_VALUE after a failure, which is in g->status (fail_or_nomem).
  *
  * The copies of v in the placement `want`, [copies_in]. */
 const ValueId *copies_of(Expander *x, ValueId v, Place want);
@@ -88,14 +88,15 @@ Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, con
 /* A copy of v, of replica r or r < 0 device d, under another shape. */
 ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int r, int d);
 
-/* ---- passes/partition/short_parts.c: parts of unlike lengths ---- */
+/* ---- passes/partition/short_parts.c: parts of different lengths ---- */
 
 static inline bool varies(const Expander *x, ValueId v) { return x->t->varies && x->t->varies[v.i]; }
-/* What replica r has of its part in the length of the longest. */
+/* Cuts replica r's part, in the length of the longest, to its own length. */
 ValueId cut_part(Expander *x, ValueId v, ValueId part, Place at, int r);
 /* The parts in the length of the longest, zeros behind their own ends; NULL as above. */
 const ValueId *padded_parts(Expander *x, ValueId v, const ValueId *parts, Place at);
-/* What the copy of n for replica r reads instead of its constant input i; NO_VALUE, where nothing failed: that. */
+/* The constant that the copy of n for replica r reads instead of its constant input i; NO_VALUE without a failure:
+ * input i. */
 ValueId own_constant(Expander *x, const Node *n, int i, int r);
 /* A node that draws for all positions of the longest, of which replica r has some: out [2] receives its outputs. */
 Status draw_part(Expander *x, const Node *n, const ValueId *in, int r, ValueId out[2]) CHECKED;

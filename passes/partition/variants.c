@@ -1,14 +1,14 @@
 /* Replicas whose samples reach less far than the batch's longest.
  *
- * What a step computes of a length is written in its graph: the sizes of what it reshapes, masks and positions that
- * were folded.  So each length that a replica has takes all passes up to here as a batch of that length would, and of
- * the graphs so made each node is the same node in all: they are walked side by side, and where one is of another form
- * the longest is taken for all.  A replica's copy of a node then has the attributes, constants and shapes of its graph.
+ * A step's graph depends on the length: sizes of reshapes, folded masks and positions.  So each length that a replica
+ * has takes all passes up to here like a batch of that length.  Each node of these graphs is the same node in all: they
+ * are walked side by side, and if one has another form the longest is taken for all.  A replica's copy of a node then
+ * has the attributes, constants and shapes of its graph.
  *
  * That is right where nothing brings together what differs.  A sample's part of a split value is what the model makes
  * of that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own.
- * What needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its length (a
- * mean over all positions), is found here, and named. */
+ * A node that needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its
+ * length (a mean over all positions), is found here and named. */
 #include "passes/partition/variant_options.h"
 #include "passes/options/replicas.h"
 

@@ -39,7 +39,7 @@ Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCt
 Status variants_spread(Placements *t, const Graph *g, const Partition *p, Arena *a) CHECKED;
 /* Does nothing bring together what differs? */
 Status variants_check(const Placements *t, const Graph *g, const Partition *p) CHECKED;
-/* What differs and is not split is each replica's own. */
+/* Makes values that differ and are not split each replica's own. */
 void variants_settle(Placements *t, const Graph *g);
 
 /* Replica r's; NULL: that of the longest. */
