@@ -174,7 +174,7 @@ static bool may_change(const Graph *g, const Node *n)
 
 /* The layout of an operator of any layout: its data's or, if no input has an order yet, the one wanted of its result.
  */
-static Layout inherited(const Layouts *l, const Node *n)
+static Layout inherited_layout(const Layouts *l, const Node *n)
 {
     const Layout wanted = wanted_of(l, n);
     bool ordered = false;
@@ -198,7 +198,7 @@ static NodeLayouts layout_chosen(Layouts *l, const Node *n)
         return (NodeLayouts){ LAYOUT_ROWS, LAYOUT_ROWS };
     if (n->op->layout == LAYOUT_LIKES)
         return layout_preferred(l->g, n, l->ctx);
-    any.data = any.filter = inherited(l, n);
+    any.data = any.filter = inherited_layout(l, n);
     if (any.data != LAYOUT_ROWS && !layout_computes(l->g, n, any, l->ctx))
         any.data = any.filter = LAYOUT_ROWS;
     return any;
