@@ -47,8 +47,8 @@ int rival_batch_axis(const Graph *g, const BuildOptions *opt, const Value *v);
 /* The first axis of this name; -1: none. */
 int symbol_axis(const char *const *dim_param, int rank, const char *symbol);
 
-/* The axis of the scores that carries the batch: the one with the batch's name; else the inputs' axis or the first, by
- * their lengths. */
+/* The axis of the scores that carries the batch: the one with the batch's name; otherwise the inputs' axis or the
+ * first, by their lengths. */
 int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *scores);
 /* The batch's axis of their target, which lacks the classes' axis for a class loss; `classes`: that axis, 0 if unknown.
  */

@@ -1,4 +1,5 @@
-/* A pass: one function that changes a graph, with a stated contract.  One file per pass; the order is in pipeline.c. */
+/* Passes: each is one function that changes a graph by a stated contract, in a file of its own; pipeline.c has the
+ * order. */
 #ifndef DPX_PASS_H
 #define DPX_PASS_H
 
@@ -7,13 +8,13 @@
 
 /* The graph that is built from an imported model. */
 typedef enum {
-    BUILD_INFER,      /* forward only, outputs of the model; running statistics, no dropout */
-    BUILD_PREDICT,    /* BUILD_INFER without what a model measures itself, and without inputs that only that needs */
-    BUILD_EVAL,       /* BUILD_INFER without such losses + criterion and metrics */
-    BUILD_TRAIN,      /* a whole optimizer step from one batch */
+    BUILD_INFER,   /* forward only, outputs of the model; running statistics, no dropout */
+    BUILD_PREDICT, /* BUILD_INFER without the model's own losses and metrics, and without inputs that only these need */
+    BUILD_EVAL,    /* BUILD_INFER without the model's own losses + criterion and metrics */
+    BUILD_TRAIN,   /* a whole optimizer step from one batch */
     BUILD_ACCUMULATE, /* one micro-batch: gradients and loss sums are added to transient state */
     BUILD_APPLY,      /* the optimizer step from the accumulated state */
-    BUILD_FINISH      /* the last micro-batch and the step: with --turns, where losses of one see what others became */
+    BUILD_FINISH      /* the last micro-batch and the step: with --turns, where losses see other players' new values */
 } BuildMode;
 enum {
     MODES_LEARN = 1u << BUILD_TRAIN | 1u << BUILD_ACCUMULATE | 1u << BUILD_FINISH, /* there are samples to learn from */
@@ -36,17 +37,17 @@ bool has_loss(const BuildOptions *opt);
 bool loss_has_target(const BuildOptions *opt);       /* the loss compares scores with a target */
 bool loss_has_classes(const BuildOptions *opt);      /* ... whose elements are classes */
 bool loss_is_output(const BuildOptions *opt);        /* the model computes the loss: it is among its outputs */
-const Target *build_target(const BuildOptions *opt); /* what the devices can do */
+const Target *build_target(const BuildOptions *opt); /* the devices' capabilities */
 
 typedef struct Variants Variants; /* passes/partition/variants.h */
-typedef struct Report Report;     /* passes/report.h: what was found, for --report and the log */
+typedef struct Report Report;     /* passes/report.h: the passes' results, for --report and the log */
 
 typedef struct {
     Arena *scratch; /* emptied after each pass */
     const BuildOptions *opt;
     Evaluator eval;     /* NULL: nothing is folded */
     Report *report;     /* may be NULL */
-    Variants *variants; /* the same graph for replicas whose parts are shorter; NULL: none is */
+    Variants *variants; /* the same graph for replicas whose parts are shorter; NULL: none */
     int n_changed;
 } PassCtx;
 
@@ -95,10 +96,9 @@ Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECK
 #define OUT_LOSS_SCALE "loss_scale" /* SCALE_DYNAMIC: that this step used */
 #define OUT_APPLIED \
     "applied" /* with a scale: bool: all gradients were finite; if not, the step changed only a dynamic scale */
-#define OUT_SCALED_LOSS \
-    "scaled_loss" /* what is differentiated instead of the loss; gone after passes/train/autodiff.c */
+#define OUT_SCALED_LOSS "scaled_loss" /* differentiated instead of the loss; removed by passes/train/autodiff.c */
 #define OUT_OWN_LOSS_PREFIX \
-    "loss:" /* loss:NAME, what is differentiated for groups whose loss is output NAME; gone after it, too */
+    "loss:"                     /* loss:NAME, differentiated for groups whose loss is output NAME; removed by it, too */
 #define OUT_GRAD_PREFIX "grad:" /* grad:NAME, the gradient by parameter NAME */
 /* Prefixes of nodes' names that state their purpose (graph_begin_purpose); GRADIENT_OF is graph/ir/autodiff.h's. */
 #define UPDATE_OF "update of "
@@ -110,7 +110,7 @@ Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval) CHECK
 #define STATE_LOSS_SCALE "dpexec.loss_scale" /* float32 0-d */
 #define STATE_GOOD_STEPS "dpexec.good_steps" /* int64 0-d: updates since the scale changed */
 #define STATE_DRAW "dpexec.draw"             /* int64 0-d: batches drawn for, keys random numbers */
-/* "PARAM.grad_sum", and what the optimizer keeps: "PARAM.momentum", "PARAM.exp_avg" ... */
+/* "PARAM.grad_sum", and the optimizer's states: "PARAM.momentum", "PARAM.exp_avg" ... */
 /* Transient sums over the micro-batches of one step, made by passes/train/add_optimizer.c. */
 #define STATE_LOSS_SUM "dpexec.loss_sum"
 #define STATE_LOSS_WEIGHT "dpexec.loss_weight"

@@ -138,7 +138,7 @@ Status model_find_batch(Graph *g, const BuildOptions *opt, Evaluator eval)
     return run_one(g, &pass_find_batch, opt, eval, NULL, NULL);
 }
 
-/* Where the pass of this name stands, of "NAME:K" the K-th that does; -1: there is none. */
+/* The index of the pass of this name, or of the K-th one for "NAME:K"; -1: there is none. */
 static int find_pass(const char *name)
 {
     const size_t len = strcspn(name, ":");

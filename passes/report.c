@@ -170,8 +170,8 @@ static void count_turned(Report *r, const Graph *g, const Node *n, const Exchang
     }
 }
 
-/* Counts what each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for Broadcast.
- * Data from the caller (Scatter and Broadcast of graph inputs) cross no link between devices. */
+/* Counts the bytes that each device sends: a ring for AllReduce and ReduceScatter, a ring for AllGather, a star for
+ * Broadcast. Data from the caller (Scatter and Broadcast of graph inputs) cross no link between devices. */
 static void count_traffic(Report *r, const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);

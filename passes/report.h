@@ -46,7 +46,7 @@ typedef struct {
     bool trained, guess;
 } Decision;
 
-/* The name of the last stage: planning does not change the graph, but it can be asked for by name. */
+/* The name of the last stage: planning does not change the graph, but users can select it by name. */
 #define STAGE_PLAN "plan-memory"
 
 /* A pass that ran: the graph's size before and after it, and its cost. */
@@ -62,7 +62,7 @@ typedef struct {
     int64_t parameters;  /* elements of trainable state */
     int64_t state_bytes; /* all state held there */
     int64_t flops;       /* of one step; multiply and add count as two */
-    int64_t sent_bytes;  /* of one step: what the device puts into collectives for the others (ring all-reduce) */
+    int64_t sent_bytes;  /* of one step: that the device sends to others in collectives (ring all-reduce) */
     int64_t peak_bytes;  /* of the memory plan, kernels' scratch aside; 0 when shapes depend on data */
     int nodes;
 } DeviceLoad;
@@ -137,7 +137,7 @@ Status report_decision(Report *r, const Value *v, bool trained, bool guess, cons
 /* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
 enum { REPORT_SUMMARY = 256 };
 void report_summary(char text[REPORT_SUMMARY], const Report *r);
-/* Starts and ends the measurement of a pass; `s` says what pass it is, what it changed and what scratch it took. */
+/* Starts and ends the measurement of a pass; `s` has its name, its number of changes and its scratch. */
 void report_stage_begin(Stage *s, const Graph *g);
 Status report_stage_end(Report *r, Stage *s, const Graph *g) CHECKED;
 /* How the batch is divided: count[r] samples for replica r. */

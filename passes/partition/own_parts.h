@@ -13,11 +13,11 @@ typedef struct {
     PassCtx *ctx;
     uint32_t n_value, n_node; /* as they were */
     World world[OWN_WORLDS];
-    bool *depends;                    /* by value id: on samples, or on how many there are */
+    bool *depends;                    /* by value id: on samples, or on their number */
     bool *mixed;                      /* by value id: a sample's part of it depends on others of the batch */
-    bool *needed;                     /* by value id: of a part's own copies */
-    ValueId *own;                     /* by value id: of the part at hand */
-    ValueId **piece;                  /* by value id: [parts] of what is cut; NULL: it is not */
+    bool *needed;                     /* by value id: it is needed of a part's own copies */
+    ValueId *own;                     /* by value id: its copy for the part at hand */
+    ValueId **piece;                  /* by value id: [parts] its pieces; NULL: it is not cut */
     int64_t offset[MAX_REPLICAS + 1]; /* of each replica's samples */
     int part, parts;                  /* at hand, in all: some have no samples */
 } OwnParts;
@@ -26,20 +26,21 @@ typedef struct {
 Status own_parts_open(OwnParts *o, Graph *g, PassCtx *ctx) CHECKED;
 void own_parts_close(OwnParts *o);
 
-/* Where the samples of a value are one by one, each the same whatever batch it is in (but for what batch-norm makes of
- * others): along this axis it can be cut.  -1: nowhere. */
+/* The axis along which a value can be cut because its samples are there one by one, each the same in any batch (except
+ * for batch-norm).  -1: none. */
 int own_parts_axis(const OwnParts *o, ValueId v);
-/* Its one axis that is a multiple of the batch; -1. */
+/* The value's only axis that is a multiple of the batch; -1: none. */
 int own_parts_growing(const OwnParts *o, ValueId v);
 /* The value's shape and type for a batch of some size. */
 const Value *own_parts_value(const OwnParts *o, ValueId v);
 
-/* For the values that o->needed marks: marks what has to be copied, back to what has the samples along an axis. */
+/* Marks the values that the values in o->needed depend on and that must be copied, back to those with samples along an
+ * axis. */
 void own_parts_find(OwnParts *o);
-/* E_UNSUPPORTED lists what is to be copied and cannot be by parts: it draws random numbers, or trains otherwise than it
- * infers; `why` begins the message. */
+/* E_UNSUPPORTED lists nodes that must be copied and cannot: they draw random numbers, or differ in training; `why`
+ * begins the message. */
 Status own_parts_check(const OwnParts *o, const char *why) CHECKED;
-/* Copies for a part that has samples; then own_parts_of is what the part makes of a value. */
+/* Copies the marked nodes for a part that has samples; then own_parts_of returns the part's copy of a value. */
 Status own_parts_copy(OwnParts *o, int part) CHECKED;
 ValueId own_parts_of(OwnParts *o, ValueId v);
 /* Calls `take` for the outputs that `wanted` marks and each part that has samples: (*of)[i * o->parts + k] is its

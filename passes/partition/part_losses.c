@@ -1,7 +1,7 @@
 /* part-losses: with --loss-scaling mean-of-means, losses that the model computes itself become the mean of the
  * replicas' losses of their own parts.
  *
- * Only the model knows what its number is a mean over, so its own formula is applied to each part
+ * Only the model knows over which elements its number is a mean, so its own formula is applied to each part
  * (passes/partition/own_parts.h).  DistributedDataParallel and PyTorch-Encoding minimise the mean of the parts'
  * numbers; a part without samples adds 0.  Outputs that are logged beside a loss are treated the same way, as in those
  * systems.  An output that still has its samples along an axis stays: the criterion takes its mean by parts without
@@ -22,7 +22,7 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
 
     *n = 0;
     if (!is_loss || criterion_find_losses(is_loss, g, opt))
-        return is_loss; /* the criterion says what is wrong */
+        return is_loss; /* the criterion reports the error */
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 

@@ -85,7 +85,7 @@ typedef struct {
     int *home_of;      /* by value id: 1 + the only replica that has it; 0: not only one */
     const bool *given; /* by value id: an output, or the next value of a state */
     bool *varies;      /* by value id: not the same for all replicas (variants_spread); NULL: all are */
-    bool *own;         /* by node index: reads such a value that is not split; NULL: no node */
+    bool *own;         /* by node index: reads a value that varies and is not split; NULL: no node */
 } Placements;
 
 /* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/part_replicas.c). */

@@ -92,7 +92,7 @@ static bool is_row(const Graph *g, ValueId v, int64_t columns)
     return s->rank >= 1 && shape_rows(s) == 1 && shape_columns(s) == columns;
 }
 
-/* Are the rows of n's result those of its first operand, times one matrix? */
+/* Are the rows of n's result the rows of its first operand, times one matrix? */
 static bool maps_rows(const Graph *g, const Node *n)
 {
     return in_value(g, n, 0)->shape->rank >= 2 && in_value(g, n, 1)->shape->rank == 2 && !transposed(n, "transA");

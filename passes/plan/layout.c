@@ -25,7 +25,7 @@ typedef struct {
     uint32_t n_value;
 } Layouts;
 
-/* ---- what the device can do ---- */
+/* ---- the device's layouts ---- */
 
 static Layout suited(const Value *v, Layout to) { return layout_suits(to, v->shape) ? to : LAYOUT_ROWS; }
 

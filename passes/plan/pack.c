@@ -5,9 +5,9 @@
  * refined by moving items that stick out at the top to the front.  The first order that reaches the lower bound ends
  * the search.
  *
- * A placement looks at all pairs of items.  As many orders are tried as a fixed number of pairs allows.  If that is
- * fewer than all, the order by start comes first, by a walk through time in n log n.  So many items are a training
- * step's long chain, where its result is within a thousandth of the bound. */
+ * A placement looks at all pairs of items.  A fixed number of pairs limits how many orders are tried.  If not all can
+ * be, the order by start comes first, by a walk through time in n log n.  So many items are a training step's long
+ * chain, where its result is within a thousandth of the bound. */
 #include "passes/plan/pack.h"
 
 #include <stdlib.h>

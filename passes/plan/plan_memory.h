@@ -1,4 +1,4 @@
-/* Where every value of a scheduled graph lives. */
+/* The storage of every value of a scheduled graph. */
 #ifndef DPX_PLAN_MEMORY_H
 #define DPX_PLAN_MEMORY_H
 

@@ -52,7 +52,7 @@ typedef struct {
     LastTouch written[N_STREAMS], touched[N_STREAMS]; /* by positions on the stream */
 } Lanes;
 
-/* ---- what a device does in a node ---- */
+/* ---- a device's part in a node ---- */
 
 static bool in_device_memory(const MemRef *r) { return r->kind == MEM_ARENA || r->kind == MEM_STATE; }
 

@@ -37,7 +37,7 @@ static int common_owner(const Groups *s, const Node *n, const int *update_of)
     return strong != NO_GROUP ? strong : weak;
 }
 
-/* Does node n read a state that its group updates, or what its group computes? */
+/* Does node n read a state that its group updates, or a value that its group computes? */
 static bool touches_state(const Groups *s, const Node *n)
 {
     int own = s->owner[n->index];
