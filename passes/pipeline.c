@@ -16,7 +16,7 @@ const Pass *const pipeline[] = {
     &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
     &pass_infer_shapes,       /* everything below needs shapes */
     &pass_keep_buffers,       /* before parameters are found among what is constant */
-    &pass_straight_through,   /* what lies behind quantisers is found to be a parameter */
+    &pass_straight_through,   /* tensors behind quantisers must be found as parameters */
     &pass_find_parameters,    /* parameters must be state before constants are folded */
     &pass_follow_file,        /* likewise; once parameters are known, which are state already */
     &pass_read_means,         /* likewise; before anything is decided of a state by its name */
@@ -76,7 +76,7 @@ const Pass *const model_passes[] = {
     &pass_buffers,         /* likewise */
     &pass_unmerge,         /* before untie: nodes that a simplifier made one of are several again, each with its own
                             * tensors */
-    &pass_untie,           /* what is one tensor in the file may be several, each with its own readers */
+    &pass_untie,           /* one tensor of the file may be several, each with its own readers */
     &pass_tie_twins,       /* behind untie, whose copies are no twins */
     &pass_refold,          /* behind tie-twins, which knows transposes by their numbers alone */
     &pass_integer_weights, /* behind all, which know tensors by their file */
@@ -113,7 +113,7 @@ static Status run_one(Graph *g, const Pass *pass, const BuildOptions *opt, Evalu
 
     report_stage_begin(&stage, g);
     st = ctx.scratch ? run_pass(g, pass, &ctx) : FAIL_NOMEM();
-    if (g->status == E_NOMEM && st != E_NOMEM) /* what the pass made of that is not why */
+    if (g->status == E_NOMEM && st != E_NOMEM) /* the pass's own status is not the cause */
         st = FAIL_NOMEM();
     rewrite_drop(g);
     stage.changed = ctx.n_changed;

@@ -53,8 +53,8 @@ typedef struct {
 typedef struct {
     const char *pass;
     int before, nodes, values, changed; /* `before`, `nodes`: nodes of the graph, `values`: their outputs */
-    double seconds;                     /* of the processor, in this thread */
-    size_t graph_bytes, scratch_bytes;  /* of the graph's arena after the pass, of the pass's own */
+    double seconds;                     /* the processor's, in this thread */
+    size_t graph_bytes, scratch_bytes;  /* the graph's arena after the pass, the pass's own arena */
 } Stage;
 
 typedef struct {
@@ -97,7 +97,7 @@ typedef struct {
 typedef struct {
     const char *devices; /* their name; NULL: no prediction */
     double seconds;
-    double compute, wire; /* of these: nodes of the busiest device; collectives, which may go on beside them */
+    double compute, wire; /* parts of it: nodes of the busiest device; collectives, which may overlap with them */
 } StepTime;
 
 struct Report {

@@ -125,7 +125,7 @@ static Status add_collective(Report *r, const Graph *g, const Node *n, int phase
 /* ---- ways of parameters ---- */
 
 typedef struct {
-    uint32_t *queue, *stamp; /* of nodes; by node index: the last search that met it */
+    uint32_t *queue, *stamp; /* nodes to visit; by node index: the last search that met it */
     uint32_t search;
 } Search;
 

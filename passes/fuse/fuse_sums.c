@@ -49,7 +49,7 @@ static Status fuse_sums_write_node(Draft *d, const uint32_t *uses, Node *p, Grap
     draft_begin(d, p, &op_Fused);
     if (p->op != &op_Fused)
         TRY(fused_write(d, body, 1, &p, (const bool[]){ true }));
-    at = value(g, sum->in[0])->out_index; /* of the program's output that is summed; the sum becomes the last */
+    at = value(g, sum->in[0])->out_index; /* the summed output of the program; the sum becomes the last */
     x = body->output[at].value;
     if (uses[sum->in[0].i] <= 1) {
         body_drop_output(body, at);

@@ -31,7 +31,7 @@ typedef struct Group Group;
 struct Group {
     Node *first; /* represents the group */
     int count;
-    int64_t bytes; /* of gradients */
+    int64_t bytes; /* the gradients' size */
     Group *next;   /* the next older group */
     Group *beside; /* another kind of group in the same slot */
 };

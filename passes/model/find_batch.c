@@ -40,7 +40,7 @@ typedef struct {
     PassCtx *ctx;
     Group *group;
     int n_group, scores; /* scores: index of the output; -1: there is none */
-    int64_t length;      /* of open axes outside of the set */
+    int64_t length;      /* the length of open axes outside of the set */
     bool fixed;          /* the file fixes the batch's size: constants may be written for it */
     bool by_sample;      /* with the last set, a convolution has a group for each sample */
     int trials;

@@ -3,7 +3,8 @@
  * The first evidence decides, in this order: a constant without a derivative is fixed; the user's patterns; the user's
  * list; the file; rules.  The rules use the name (if the producer's names are known), the tensor's origin, its numbers
  * and its place in the model.  Where the rules cannot distinguish two cases, they choose one; that decision is a guess,
- * and a note warns of it.  All modes decide alike, because a session shares the states between its graphs. */
+ * and a note warns of it.  All modes make the same decisions, because a session shares the states between its graphs.
+ */
 #include "passes/model/parameters.h"
 
 #include <stdio.h>

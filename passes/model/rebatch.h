@@ -70,7 +70,7 @@ typedef enum {
 typedef struct {
     SelectKind kind;
     const char *reason; /* SELECT_LOSES */
-    int64_t front;      /* of the result (select_rows); 0: unknown */
+    int64_t front;      /* the result's (select_rows); 0: unknown */
     int64_t n_row, first_row;
     Edit edit[2];
     int n_edit;

@@ -49,7 +49,7 @@ static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp
 typedef enum { EXP, LOG, SQRT, SIGMOID, TANH, SOFTPLUS, N_FUNCTIONS } Function;
 
 static const struct {
-    const char *name; /* of results in the exporter's words */
+    const char *name; /* the results' name in the exporter's words */
     double (*of)(double);
 } functions[] = { [EXP] = { "exp", exp },    [LOG] = { "log", log },
                   [SQRT] = { "sqrt", sqrt }, [SIGMOID] = { "sigmoid", sigmoid },

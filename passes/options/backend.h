@@ -7,7 +7,7 @@
 typedef struct BuildOptions BuildOptions;
 
 typedef struct BackendOptions {
-    Target backend; /* what the devices can do */
+    Target backend; /* the devices' capabilities */
     bool tf32;      /* accelerators: products of float32 may round their inputs to TF32 */
     bool blocks;    /* CPUs: float32 convolutions store their values in blocks of channels */
 } BackendOptions;

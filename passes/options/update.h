@@ -9,7 +9,7 @@ typedef struct BuildOptions BuildOptions;
 /* Bounds of the gradients. */
 typedef struct {
     double norm;  /* largest norm of all gradients together; 0: unbounded */
-    double power; /* of the norm: 0 stands for 2; INFINITY: the largest element */
+    double power; /* the norm's: 0 means 2; INFINITY: the largest element */
     double value; /* largest absolute value of an element; 0: unbounded */
 } Clip;
 

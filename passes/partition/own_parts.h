@@ -11,7 +11,7 @@ enum { OWN_WORLDS = 2 };
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    uint32_t n_value, n_node; /* as they were */
+    uint32_t n_value, n_node; /* before the pass */
     World world[OWN_WORLDS];
     bool *depends;                    /* by value id: on samples, or on their number */
     bool *mixed;                      /* by value id: a sample's part of it depends on others of the batch */

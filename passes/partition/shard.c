@@ -1,17 +1,17 @@
 /* The states that are cut into pieces, and where (--shard).
  *
- * SHARD_OPTIMIZER cuts what an optimizer keeps beside a parameter.  The update's recipe tells which states these are:
- * an Update node has the states of a parameter side by side.  A state of another shape than its parameter stays whole,
- * and is reported.  SHARD_GRADIENTS cuts the updates as well, also where an optimizer keeps nothing: each device gets
- * the sums of its piece of every gradient alone; the gradient is whole until then.  SHARD_PARAMETERS cuts the
- * parameters as well.  They are gathered before a replica uses them, in the forward pass and again in the backward
- * pass, so that none is whole in between (passes/partition/expand.c).
+ * SHARD_OPTIMIZER cuts the optimizer's states of a parameter.  The update's recipe determines them: an Update node has
+ * the states of a parameter side by side.  A state of another shape than its parameter stays whole, and is reported.
+ * SHARD_GRADIENTS cuts the updates as well, also where an optimizer keeps nothing: each device gets the sums of its
+ * piece of every gradient alone; the gradient is whole until then.  SHARD_PARAMETERS cuts the parameters as well.  They
+ * are gathered before a replica uses them, in the forward pass and again in the backward pass, so that none is whole in
+ * between (passes/partition/expand.c).
  *
  * Where the first device is the master of all (--strategy master) it has all the pieces, and the others have empty
  * ones: parameters go from it to all once in a step, sums of gradients to it, and it alone updates.
  *
  * A state is cut element by element, whatever its shape, since updates are element by element.  So a parameter of few
- * rows is cut too, all states of a parameter alike, and only single numbers stay whole.
+ * rows is cut too, all states of a parameter in the same way, and only single numbers stay whole.
  *
  * Pieces are multiples of NORM_PIECE elements, but for the last: a norm over pieces then adds in the order of a norm
  * over the whole.  Pieces are cut for replicas, and a device keeps those of its replicas, one behind the other: a
@@ -143,8 +143,8 @@ static const char *level_name(const CollectiveOptions *o)
                                          : "shard parameters";
 }
 
-/* Cuts the parameters, in every mode alike, and with each the states that belong to it.  The mean of a parameter that
- * takes its place (passes/train/read_means.c) is cut as a state of an optimizer is. */
+/* Cuts the parameters, in every mode the same way, and with each the states that belong to it.  The mean of a parameter
+ * that replaces it (passes/train/read_means.c) is cut like an optimizer's state. */
 Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
 {
     const CollectiveOptions *o = collective_options(opt);

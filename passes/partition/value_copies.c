@@ -141,7 +141,7 @@ Node *emit_copies(Expander *x, const OpDef *op, const Attr *attrs, int n_in, con
             mark_copy(x, n->out[i], value_logical_name(value(x->g, v)), replica ? replica[i] : -1, device[i]);
     if (!(x->g->status = node_normalise(x->g, n)))
         x->g->status = node_infer(x->g, n);
-    if (!x->g->status && op->flags & OPF_COLLECTIVE) { /* its checked attributes tell what it does */
+    if (!x->g->status && op->flags & OPF_COLLECTIVE) { /* its checked attributes define the exchange */
         const Exchange e = exchange_of(n);
 
         if (!(n->name = arena_printf(x->g->arena, "%s of %s", exchange_verb(&e), n->name)))

@@ -14,10 +14,10 @@ typedef struct {
 typedef struct {
     Graph *g;
     Arena *a;    /* scratch */
-    Arena *once; /* of what the copies of one node need, until the next one */
+    Arena *once; /* scratch for the copies of one node */
     const Partition *p;
     const Placements *t;
-    uint32_t n_value; /* of the unpartitioned graph: the tables' size */
+    uint32_t n_value; /* the unpartitioned graph's: the tables' size */
     Whole *of;        /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
     ValueId **native; /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
     ValueId *there;   /* by value id: the whole on the loss's device, made there alone or put together for it; or on the

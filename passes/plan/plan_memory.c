@@ -22,7 +22,7 @@ typedef struct {
     Arena *keep, *a; /* keep: of the plan; a: of tables that only planning needs */
     MemoryPlan *plan;
     size_t align;
-    MemBuffer *buffer; /* of the plan */
+    MemBuffer *buffer; /* the plan's buffers */
     uint32_t n_buffer, cap_buffer;
     uint32_t *of;             /* [value] -> buffer */
     size_t *at;               /* [value] offset in its buffer */

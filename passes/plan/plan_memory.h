@@ -41,7 +41,7 @@ typedef struct {
 
 typedef struct {
     int n_device;
-    size_t align; /* of every place in an arena */
+    size_t align; /* every place in an arena is a multiple */
     MemDevice *device;
     MemRef *value;               /* [n_value] */
     bool *occurs;                /* [n_value] an input, state or constant that the step reads or writes */

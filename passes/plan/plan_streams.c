@@ -43,7 +43,7 @@ typedef struct {
     int n_device, device;
     Arena *keep, *a; /* for the plan; for planning alone */
     StreamDevice *out;
-    Access *access; /* of all steps, [first[step], first[step + 1]) */
+    Access *access; /* a step's are [first[step], first[step + 1]) */
     uint32_t *first;
     int *line[N_STREAMS]; /* [position] -> step */
     int length[N_STREAMS];

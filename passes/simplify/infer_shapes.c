@@ -328,7 +328,7 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
 }
 
 /* Extends the message of an E_SHAPE, if the file leaves an axis other than the batch's open and the node has constant
- * sizes: exporters that trace declare open axes as they are told, but write down the sizes of their example. */
+ * sizes: exporters that trace declare the open axes that the user names, but write down the sizes of their example. */
 static Status explain_example(Status st, const Graph *g, const BuildOptions *opt, const Node *n)
 {
     const char *batch = st == E_SHAPE ? find_batch_dim(g, opt).symbol : NULL;

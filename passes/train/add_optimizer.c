@@ -58,7 +58,7 @@ typedef struct {
 typedef struct {
     ValueId *grad; /* with room for one more */
     int n;
-    ValueId sums;   /* of their squares, by pieces */
+    ValueId sums;   /* the sums of their squares, by pieces */
     int64_t *count; /* [n] */
 } Norm;
 

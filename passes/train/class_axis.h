@@ -11,7 +11,7 @@ struct ClassAxis {
     unsigned
         open; /* a bit for each axis whose length the model's file leaves open: the weights fix the number of classes */
     int batch;          /* the axis that carries the batch */
-    int64_t classes;    /* as many as there are class weights; -1: none are given */
+    int64_t classes;    /* the number of class weights; -1: none are given */
     const char *output; /* the scores' name, borrowed */
 };
 typedef struct ClassAxis ClassAxis;

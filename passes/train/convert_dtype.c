@@ -63,8 +63,8 @@ static Status convert_value(Graph *g, Value *v, DType to, int *n_changed)
 /* ---- floats that only decide integers ---- */
 
 typedef struct {
-    const DType *type; /* of each value, as the file has it */
-    uint32_t n_value;  /* of the file: what comes behind them stays as it is */
+    const DType *type; /* each value's in the file */
+    uint32_t n_value;  /* the file's; later values stay unchanged */
     bool *decides;     /* by value: a float that keeps its type */
     bool *keeps;       /* by node: what it reads and makes keeps its type */
 } Deciding;
@@ -160,8 +160,8 @@ static bool makes_integers(const Node *n)
     return to && to->type == A_INT && !dtype_is_float((DType)to->i);
 }
 
-/* The types of all values as the file has them, found in a copy; NULL where they cannot be found, of which infer-shapes
- * will tell. */
+/* The types of all values as the file has them, found in a copy; NULL if they cannot be found, which infer-shapes will
+ * report. */
 static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
 {
     PassCtx unsaid = { .scratch = ctx->scratch, .opt = ctx->opt, .eval = ctx->eval };

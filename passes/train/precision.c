@@ -13,7 +13,7 @@ typedef struct {
     Graph *g;
     DType low;
     ValueId *cast;    /* by value: it in the other type, once needed */
-    uint32_t n_value; /* of the table: values from before the pass */
+    uint32_t n_value; /* the table's size: values from before the pass */
     int n_changed;
 } Precision;
 

@@ -24,8 +24,8 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     uint32_t n_node, n_value; /* of the model */
-    int *turn;                /* [n_value] of a trained parameter, the first group of its loss; otherwise 0 */
-    ValueId *updated;         /* [n_value] of a parameter, its value after the step, or NO_VALUE */
+    int *turn;                /* [n_value] the first group of a trained parameter's loss; otherwise 0 */
+    ValueId *updated;         /* [n_value] a parameter's value after the step, or NO_VALUE */
     bool *copied;             /* [n_node] a later loss has a copy of it */
     bool *listed;             /* [n_node] */
     Node **order; /* a program's order: nodes that the first loss needs, then those that only the second needs */
