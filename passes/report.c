@@ -155,7 +155,7 @@ static DeviceLoad *load_of(Report *r, int device)
     return device >= 0 && device < r->n_load ? &r->load[device] : NULL;
 }
 
-/* A device sends the parts of its piece along one axis that belong to other devices' pieces along the other axis. */
+/* Counts the parts of a device's piece along one axis that belong to other devices' pieces along the other axis. */
 static void count_turned(Report *r, const Graph *g, const Node *n, const Exchange *e)
 {
     for (int i = 0; i < n->n_in; i++) {

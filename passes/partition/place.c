@@ -258,7 +258,7 @@ static void note_pieces(Placements *t, const Graph *g, const Node *n, int i)
         t->pieces[v.i] = t->pieces[y.i];
 }
 
-/* By value id, of partial sums. */
+/* Readers of partial sums, by value id. */
 typedef struct {
     bool *leads; /* on a path to an addition, or to another reader for which a later sum is better */
     bool *read;  /* by a node that needs it whole on each replica */

@@ -134,7 +134,7 @@ void variants_free(Variants *v)
     arena_free(v->arena);
 }
 
-/* The last takes its place. */
+/* Removes a variant; the last takes its place. */
 static void drop_one(Variants *v, int i)
 {
     graph_free(v->list[i].g);

@@ -239,7 +239,7 @@ static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *kn
     return last >= known->count[t] ? l->line[t][last] : -1;
 }
 
-/* The step becomes the next of its stream. */
+/* Appends the step to its stream. */
 static void plan_streams_append(Lanes *l, int step)
 {
     const StreamKind t = l->out->step[step].stream;

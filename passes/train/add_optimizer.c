@@ -355,7 +355,7 @@ static Status add_optimizer_add_step(Optimizer *o, Player *p)
     return ST_OK;
 }
 
-/* The step counter goes up by one when the update happens. */
+/* Raises the step counter by one if the update happens. */
 static void emit_step(Optimizer *o, const Player *p)
 {
     Graph *g = o->g;
@@ -377,7 +377,7 @@ static bool begin_update(Graph *g, ValueId state)
     return purpose;
 }
 
-/* The updates of a group's parameters of one type, by one formula. */
+/* Emits the updates of a group's parameters of one type, by one formula. */
 static Status emit_type(const Optimizer *o, int k, DType t)
 {
     const Group *group = &o->group[k];
@@ -498,7 +498,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
 
 /* ---- accumulation ---- */
 
-/* The sums beside the gradients: output of a batch, state over batches. */
+/* A sum beside the gradients: an output of one batch, a state over batches. */
 typedef struct {
     const char *output, *state;
     ValueId addend, total;

@@ -1,4 +1,4 @@
-/* autodiff: the gradients of each loss by the parameters that it trains (graph/ir/autodiff.c). */
+/* autodiff: adds the gradients of each loss by the parameters that it trains (graph/ir/autodiff.c). */
 #include "graph/ir/autodiff.h"
 
 #include "graph/ir/rewrite.h"
