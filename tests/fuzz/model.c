@@ -8,6 +8,8 @@
 #include "passes/report.h"
 #include "passes/build_options.h"
 #include "passes/options/backend.h"
+#include "passes/options/batch.h"
+#include "passes/options/recipes.h"
 #include "passes/options/replicas.h"
 #include "tests/fuzz/common/fuzz.h"
 #include "tests/harness/target.h"
@@ -44,12 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .replicas = &(ReplicaOptions){ .devices = 1 },
                                  .backend = &(BackendOptions){ .backend.fuses = fuses_all } },
                        train = { .mode = BUILD_TRAIN,
-                                 .batch = 3,
-                                 .loss = &loss_mse,
-                                 .optimizer = &optimizer_sgd,
-                                 .settings = "momentum=0.9",
-                                 .replicas = 2,
-                                 .devices = 2 };
+                                 .batch = &(BatchOptions){ .batch = 3 },
+                                 .recipes = &(RecipeOptions){ .loss = &loss_mse,
+                                                              .optimizer = &optimizer_sgd,
+                                                              .settings = "momentum=0.9" },
+                                 .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2 } };
     Graph *g;
 
     if (onnx_import_memory(&g, NULL, data, size, "fuzz", &(ImportOptions){ .eval = interp_node }))
