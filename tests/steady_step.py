@@ -3,6 +3,8 @@
 
     tests/steady_step.py [BUILD_DIR] [--list]     [build]: a finished build; --list prints each function with its calls in a step
 
+Configure the build with -DDPX_NATIVE=OFF on a processor with AVX-512, which Valgrind cannot run.
+
 `dpexec train` runs under callgrind (Valgrind) twice, the second time for STEPS steps more.  What was called more often belongs to
 the steps, and the difference over STEPS is what one step takes.  A function's file is the object that defines it (nm).
 """

@@ -4,7 +4,7 @@
 
 #include "exec/train/options.h"
 
-/* The parts, to be changed. */
+/* The parts, to be changed.  A function each, so that a file includes only the parts that it fills. */
 struct BatchOptions *stored_batch(Options *o);
 struct InputOptions *stored_inputs(Options *o);
 struct TypeOptions *stored_types(Options *o);
