@@ -136,36 +136,27 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     return trainer_keep_trained(a, t, *list, n);
 }
 
-typedef struct {
-    const States *states;
-    const NamedTensor *list;
-} Kept;
-
-/* A TensorSource. */
-static Status read_kept(void *user, int i, void *to)
+/* A TensorSource; `user` is the States. */
+static Status read_kept(void *user, const NamedTensor *wanted, void *to)
 {
-    const Kept *k = user;
-    const Tensor into = { k->list[i].tensor.dtype, k->list[i].tensor.shape, to };
-
-    return states_get(k->states, k->list[i].name, &into);
+    return states_get(user, wanted->name, &(Tensor){ wanted->tensor.dtype, wanted->tensor.shape, to });
 }
 
 /* Writes a checkpoint to `directory`; NULL: takes part in reading what another process writes. */
 static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *note)
 {
-    Kept kept = { .states = session_states(t->session) };
+    States *states = session_states(t->session);
     NamedTensor *list;
     int n;
 
     if (t->pending)
         return FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
     TRY(collect_state(a, t, &list, &n));
-    kept.list = list;
     if (directory)
-        return checkpoint_write(directory, t->step, list, n, read_kept, &kept, note);
+        return checkpoint_write(directory, t->step, list, n, read_kept, states, note);
     for (int i = 0; i < n; i++)
         if (!list[i].tensor.data)
-            TRY(read_kept(&kept, i, NULL));
+            TRY(read_kept(states, &list[i], NULL));
     return ST_OK;
 }
 

@@ -150,7 +150,7 @@ static Status write_tensor(Writer *w, int i)
     if (!t->data && w->source) {
         if (!(asked = malloc(bytes + 1)))
             return FAIL_NOMEM();
-        st = w->source(w->user, i, asked);
+        st = w->source(w->user, &w->list[i], asked);
     }
     if (!st)
         st = write_bytes(w, asked ? asked : t->data, bytes, TENSOR_BLOCK);

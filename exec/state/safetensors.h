@@ -17,8 +17,8 @@ int named_place(const NamedTensor *list, int n, const char *name);
 /* The tensor of this name, or NULL. */
 const Tensor *named_find(const NamedTensor *list, int n, const char *name);
 
-/* Gives the data of tensor i of a list, row-major, into `to`. */
-typedef Status TensorSource(void *user, int i, void *to);
+/* Gives the data of a tensor of the list, row-major, into `to`. */
+typedef Status TensorSource(void *user, const NamedTensor *wanted, void *to);
 
 /* Digests of a file: of all of it, XXH3 of 128 bits, and those by which a part can be checked, XXH3 of 64 bits: first
  * of the header with its length, then of each TENSOR_BLOCK bytes of every tensor, as they follow one another in the
