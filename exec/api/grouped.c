@@ -130,28 +130,13 @@ static bool has_input(const dpx_trainer *t, const char *name)
     return has_value(v) && value(t->model->graph, v)->kind == V_INPUT;
 }
 
-/* A member is called "s.0" or "map.key", or "s_0" and "map_key", as PyTorch's exporter calls inputs that it has taken
- * apart. */
 enum { MEMBER_TEXT = 512 };
-typedef struct {
-    char dotted[MEMBER_TEXT], joined[MEMBER_TEXT];
-} MemberName;
 
-static Status member_name(MemberName *out, const MemberName *of, const dpx_data *d, int i)
+/* Adds the tensors of a member.  It is called "s.0" or "map.key" (`dotted`), or "s_0" and "map_key" (`joined`), as
+ * PyTorch's exporter calls inputs that it has taken apart. */
+static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const char *dotted, const char *joined)
 {
-    char number[16];
-    const char *key = d->key ? d->key[i] : number;
-
-    snprintf(number, sizeof number, "%d", i);
-    if (snprintf(out->dotted, MEMBER_TEXT, "%s.%s", of->dotted, key) >= MEMBER_TEXT)
-        return FAIL(E_INVALID, "'%.80s...': names of members have at most %d bytes", of->dotted, MEMBER_TEXT - 1);
-    snprintf(out->joined, MEMBER_TEXT, "%s_%s", of->joined, key);
-    return ST_OK;
-}
-
-static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const MemberName *name)
-{
-    const char *key = has_input(t, name->joined) && !has_input(t, name->dotted) ? name->joined : name->dotted;
+    const char *key = has_input(t, joined) && !has_input(t, dotted) ? joined : dotted;
     const int had = b->n;
 
     if (d->kind != DPX_DATA_LIST && d->kind != DPX_DATA_MAP) {
@@ -163,10 +148,14 @@ static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const Memb
     if (has_input(t, key))
         return FAIL(E_INVALID, "'%s': %s, and an input is a tensor", key, data_kind_name(d));
     for (int i = 0; i < d->n; i++) {
-        MemberName member;
+        char number[16], with_dot[MEMBER_TEXT], with_bar[MEMBER_TEXT];
+        const char *last = d->key ? d->key[i] : number;
 
-        TRY(member_name(&member, name, d, i));
-        TRY(add_member(b, t, d->member[i], &member));
+        snprintf(number, sizeof number, "%d", i);
+        if (snprintf(with_dot, MEMBER_TEXT, "%s.%s", dotted, last) >= MEMBER_TEXT)
+            return FAIL(E_INVALID, "'%.80s...': names of members have at most %d bytes", dotted, MEMBER_TEXT - 1);
+        snprintf(with_bar, MEMBER_TEXT, "%s_%s", joined, last);
+        TRY(add_member(b, t, d->member[i], with_dot, with_bar));
     }
     return ST_OK;
 }
@@ -182,73 +171,78 @@ static Status take_batch(Given *b, dpx_trainer *t, const dpx_data *batch)
         return FAIL(E_INVALID, "the batch has %d groups, more than the %d replicas", groups.n, t->replicas);
     b->group = groups.n ? groups.samples[0] : 0;
     for (int i = 0; i < batch->n; i++) {
-        MemberName name;
-
         if (strlen(batch->key[i]) >= MEMBER_TEXT)
             return FAIL(E_INVALID, "'%.80s...': names of inputs have at most %d bytes", batch->key[i], MEMBER_TEXT - 1);
-        strcpy(name.dotted, batch->key[i]);
-        strcpy(name.joined, batch->key[i]);
-        TRY(add_member(b, t, batch->member[i], &name));
+        TRY(add_member(b, t, batch->member[i], batch->key[i], batch->key[i]));
     }
     return ST_OK;
 }
 
-/* Trains, evaluates or predicts with the batch. */
-typedef dpx_status Step(dpx_trainer *t, const Given *b, void *out);
-
-static dpx_status with_batch(dpx_trainer *t, const dpx_data *batch, Step *step, void *out)
+/* Ends the step of a batch.  NULL is legal. */
+static void grouped_end(Given *b, dpx_trainer *t)
 {
-    Given *b = calloc(1, sizeof *b);
-    dpx_status st = (dpx_status)(b ? take_batch(b, t, batch) : FAIL_NOMEM());
-
-    if (st)
-        lengths_forget(&t->lengths);
-    if (!st) {
-        session_set_samples_each(t->session, b->group);
-        st = step(t, b, out);
-        session_set_samples_each(t->session, 0);
-    }
+    session_set_samples_each(t->session, 0);
     for (int i = 0; b && i < MAX_BATCH_TENSORS; i++) {
         data_release(b->made[i]);
         free(b->name[i]);
     }
     free(b);
-    return st;
 }
 
-static dpx_status train(dpx_trainer *t, const Given *b, void *out) { return dpx_train_step(t, b->tensor, b->n, out); }
-
-static dpx_status val(dpx_trainer *t, const Given *b, void *out) { return dpx_val_step(t, b->tensor, b->n, out); }
-
-typedef struct {
-    dpx_tensor *tensor;
-    int n;
-} Outputs;
-
-static dpx_status grouped_run(dpx_trainer *t, const Given *b, void *out)
+/* Gives the tensors of a batch, and tells the session of its groups, until grouped_end. */
+static dpx_status grouped_begin(Given **out, dpx_trainer *t, const dpx_data *batch)
 {
-    const Outputs *o = out;
+    Given *b = calloc(1, sizeof *b);
+    const Status st = b ? take_batch(b, t, batch) : FAIL_NOMEM();
 
-    return dpx_run(t, b->tensor, b->n, o->tensor, o->n);
+    if (st) {
+        lengths_forget(&t->lengths);
+        grouped_end(b, t);
+        return (dpx_status)st;
+    }
+    session_set_samples_each(t->session, b->group);
+    *out = b;
+    return DPX_OK;
 }
 
 dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
 {
+    Given *b;
+    dpx_status st;
+
     NEED(t, "trainer");
     NEED(batch, "batch");
-    return with_batch(t, batch, train, out);
+    if ((st = grouped_begin(&b, t, batch)))
+        return st;
+    st = dpx_train_step(t, b->tensor, b->n, out);
+    grouped_end(b, t);
+    return st;
 }
 
 dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
 {
+    Given *b;
+    dpx_status st;
+
     NEED(t, "trainer");
     NEED(batch, "batch");
-    return with_batch(t, batch, val, out);
+    if ((st = grouped_begin(&b, t, batch)))
+        return st;
+    st = dpx_val_step(t, b->tensor, b->n, out);
+    grouped_end(b, t);
+    return st;
 }
 
 dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs)
 {
+    Given *b;
+    dpx_status st;
+
     NEED(t, "trainer");
     NEED(inputs, "inputs");
-    return with_batch(t, inputs, grouped_run, &(Outputs){ outputs, n_outputs });
+    if ((st = grouped_begin(&b, t, inputs)))
+        return st;
+    st = dpx_run(t, b->tensor, b->n, outputs, n_outputs);
+    grouped_end(b, t);
+    return st;
 }

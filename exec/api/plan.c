@@ -4,36 +4,33 @@
 #include "exec/api/api.h"
 #include "exec/inspect/dry_run.h"
 
+/* The caller's functions, each with its own argument. */
 typedef struct {
+    dpx_write_fn *write;
+    void *write_user;
     dpx_log_fn *log;
-    void *user;
-} Log;
+    void *log_user;
+} Caller;
 
 static void log_line(void *user, bool warning, const char *line)
 {
-    const Log *l = user;
+    const Caller *c = user;
 
-    l->log(l->user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, line);
+    c->log(c->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, line);
 }
-
-typedef struct {
-    dpx_write_fn *write;
-    void *user;
-} Sink;
 
 static ssize_t write_text(void *cookie, const char *text, size_t n)
 {
-    const Sink *s = cookie;
+    const Caller *c = cookie;
 
-    s->write(s->user, text, n);
+    c->write(c->write_user, text, n);
     return (ssize_t)n;
 }
 
 dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn *write, void *user, dpx_log_fn *log,
                     void *log_user)
 {
-    Log l = { log, log_user };
-    Sink sink = { write, user };
+    Caller caller = { write, user, log, log_user };
     FILE *f;
     Status st;
 
@@ -42,9 +39,9 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
     NEED(write, "write");
     if ((st = model_check_attached(m, (const Options *)options)))
         return (dpx_status)st;
-    if (!(f = fopencookie(&sink, "w", (cookie_io_functions_t){ .write = write_text })))
+    if (!(f = fopencookie(&caller, "w", (cookie_io_functions_t){ .write = write_text })))
         return (dpx_status)FAIL_NOMEM();
-    st = dry_run(f, m->graph, (const Options *)options, log ? log_line : NULL, &l);
+    st = dry_run(f, m->graph, (const Options *)options, log ? log_line : NULL, &caller);
     if (fclose(f) && !st)
         st = FAIL_NOMEM();
     return (dpx_status)st;

@@ -54,25 +54,20 @@ Status data_groups(DataGroups *out, const dpx_data *batch)
 
 /* ---- parts ---- */
 
-/* Samples [from, from + n) are replica r's. */
-typedef struct {
-    int r;
-    int64_t from, n;
-} Part;
+static Status part_of(dpx_data **out, const dpx_data *d, int r, int64_t from, int64_t n);
 
-static Status part_of(dpx_data **out, const dpx_data *d, const Part *p);
-
-static Status part_of_tensor(dpx_data **out, const dpx_data *d, const Part *p)
+/* Samples [from, from + n). */
+static Status part_of_tensor(dpx_data **out, const dpx_data *d, int64_t from, int64_t n)
 {
     Shape shape = d->tensor.shape;
     size_t bytes;
     dpx_data *made;
 
-    shape.dim[0] = p->n;
+    shape.dim[0] = n;
     TRY(data_create_tensor(&made, d->tensor.dtype, &shape));
     bytes = (size_t)shape_count(&shape, 1, shape.rank) * dtype_size(d->tensor.dtype);
-    if (p->n && bytes)
-        memcpy(made->tensor.data, (const char *)d->tensor.data + (size_t)p->from * bytes, (size_t)p->n * bytes);
+    if (n && bytes)
+        memcpy(made->tensor.data, (const char *)d->tensor.data + (size_t)from * bytes, (size_t)n * bytes);
     *out = made;
     return ST_OK;
 }
@@ -82,11 +77,10 @@ static Status no_group(dpx_data **out, const dpx_data *d)
 {
     const dpx_data *like = d->n ? d->member[d->n - 1] : NULL;
 
-    return like && like->kind == DPX_DATA_TENSOR ? part_of_tensor(out, like, &(Part){ 0 })
-                                                 : data_create(out, DPX_DATA_LIST, 0);
+    return like && like->kind == DPX_DATA_TENSOR ? part_of_tensor(out, like, 0, 0) : data_create(out, DPX_DATA_LIST, 0);
 }
 
-static Status part_of_members(dpx_data **out, const dpx_data *d, const Part *p)
+static Status part_of_members(dpx_data **out, const dpx_data *d, int r, int64_t from, int64_t n)
 {
     dpx_data *made;
     Status st = ST_OK;
@@ -95,7 +89,7 @@ static Status part_of_members(dpx_data **out, const dpx_data *d, const Part *p)
     for (int i = 0; i < d->n && !st; i++) {
         dpx_data *member = NULL;
 
-        st = part_of(&member, d->member[i], p);
+        st = part_of(&member, d->member[i], r, from, n);
         made->member[i] = member;
         if (!st && d->key)
             st = data_set_key(made, i, d->key[i]);
@@ -107,16 +101,17 @@ static Status part_of_members(dpx_data **out, const dpx_data *d, const Part *p)
     return st;
 }
 
-static Status part_of(dpx_data **out, const dpx_data *d, const Part *p)
+/* Replica r's part: group r, or samples [from, from + n) where there are no groups. */
+static Status part_of(dpx_data **out, const dpx_data *d, int r, int64_t from, int64_t n)
 {
-    const dpx_data *kept = d->kind == DPX_DATA_GROUPS && p->r < d->n ? d->member[p->r] : d;
+    const dpx_data *kept = d->kind == DPX_DATA_GROUPS && r < d->n ? d->member[r] : d;
 
-    if (d->kind == DPX_DATA_GROUPS && p->r >= d->n)
+    if (d->kind == DPX_DATA_GROUPS && r >= d->n)
         return no_group(out, d);
     if (d->kind == DPX_DATA_TENSOR && d->tensor.shape.rank)
-        return part_of_tensor(out, d, p);
+        return part_of_tensor(out, d, from, n);
     if (d->kind == DPX_DATA_LIST || d->kind == DPX_DATA_MAP)
-        return part_of_members(out, d, p);
+        return part_of_members(out, d, r, from, n);
     *out = (dpx_data *)(uintptr_t)data_keep(kept);
     return ST_OK;
 }
@@ -138,7 +133,7 @@ static Status scatter_scatter(dpx_data **out, const dpx_data *batch, int replica
                           : groups.total > 0 ? even
                                              : 0;
 
-        st = part_of(&out[r], batch, &(Part){ r, at, n });
+        st = part_of(&out[r], batch, r, at, n);
         at += n;
     }
     for (int r = 0; r < replicas && st; r++) {

@@ -7,28 +7,23 @@
 
 static const double PATIENCE = 300; /* seconds */
 
-typedef struct {
-    dpx_log_fn *log;
-    void *user;
-} Log;
-
 static void hand_on(void *user, const char *line)
 {
-    const Log *l = user;
+    const dpx_world_options *o = user;
 
-    l->log(l->user, DPX_LOG_WARNING, line);
+    o->log(o->log_user, DPX_LOG_WARNING, line);
 }
 
 dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 {
+    dpx_world_options given;
     WorldOptions own;
-    Log log;
     dpx_world *w;
     Status st;
 
     NEED(out, "out");
     NEED(options, "options");
-    log = (Log){ options->log, options->log_user };
+    given = *options;
     own = (WorldOptions){ .size = options->size,
                           .rank = options->rank,
                           .rendezvous = options->rendezvous,
@@ -37,7 +32,7 @@ dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
                           .mpi = options->mpi,
                           .mpi_comm = options->mpi_comm,
                           .log = options->log ? hand_on : NULL,
-                          .log_user = &log };
+                          .log_user = &given };
     if (own.mpi_comm && !own.mpi)
         return (dpx_status)FAIL(E_INVALID, "mpi_comm: the library that it belongs to is missing: mpi");
     w = calloc(1, sizeof *w);
