@@ -17,13 +17,6 @@
 #define GROUPS "/sys/fs/cgroup"
 #define VERSION_2 "" /* where version 1 has a controller's name */
 
-/* Where the process's group is. */
-typedef struct {
-    char group[PATH_MAX]; /* by /proc/self/cgroup */
-    char at[PATH_MAX];    /* the folder where groups are mounted */
-    char top[PATH_MAX];   /* the group that is mounted there */
-} GroupPath;
-
 static FILE *open_below(const char *root, const char *path)
 {
     char file[PATH_MAX];
@@ -58,7 +51,7 @@ static bool has_word(const char *list, const char *word)
 }
 
 /* Finds the process's group in lines such as "4:memory:/a/b". */
-static bool find_group(GroupPath *w, const char *root, const char *controller)
+static bool find_group(char out[PATH_MAX], const char *root, const char *controller)
 {
     FILE *f = open_below(root, "/proc/self/cgroup");
     char line[PATH_MAX + 256];
@@ -72,31 +65,32 @@ static bool find_group(GroupPath *w, const char *root, const char *controller)
         *group++ = '\0';
         group[strcspn(group, "\n")] = '\0';
         if ((found = *group == '/' && has_word(list + 1, controller)))
-            snprintf(w->group, sizeof w->group, "%s", group);
+            snprintf(out, PATH_MAX, "%s", group);
     }
     if (f)
         fclose(f);
     return found;
 }
 
-/* Finds the mount in lines such as "35 31 0:32 /TOP /AT rw,relatime - cgroup cgroup rw,memory". */
-static void find_mount(GroupPath *w, const char *root, const char *controller)
+/* Finds the folder where groups are mounted, and the group that is mounted there, in lines such as
+ * "35 31 0:32 /TOP /AT rw,relatime - cgroup cgroup rw,memory". */
+static void find_mount(char at[PATH_MAX], char top[PATH_MAX], const char *root, const char *controller)
 {
     FILE *f = open_below(root, "/proc/self/mountinfo");
-    char line[3 * PATH_MAX], top[PATH_MAX], at[PATH_MAX], kind[32], words[256];
+    char line[3 * PATH_MAX], its_top[PATH_MAX], its_at[PATH_MAX], kind[32], words[256];
 
-    snprintf(w->at, sizeof w->at, GROUPS "%s%s", *controller ? "/" : "", controller);
-    strcpy(w->top, "/");
+    snprintf(at, PATH_MAX, GROUPS "%s%s", *controller ? "/" : "", controller);
+    strcpy(top, "/");
     while (f && fgets(line, sizeof line, f)) {
         const char *behind = strstr(line, " - ");
 
-        if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", top, at) != 2 ||
+        if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", its_top, its_at) != 2 ||
             sscanf(behind, " - %31s %*s %255s", kind, words) != 2)
             continue;
         if (*controller ? strcmp(kind, "cgroup") || !has_word(words, controller) : strcmp(kind, "cgroup2") != 0)
             continue;
-        strcpy(w->top, top);
-        strcpy(w->at, at);
+        strcpy(top, its_top);
+        strcpy(at, its_at);
         break;
     }
     if (f)
@@ -107,21 +101,19 @@ static void find_mount(GroupPath *w, const char *root, const char *controller)
 static void for_groups(const char *root, const char *controller, void (*visit)(const char *folder, void *arg),
                        void *arg)
 {
-    char folder[3 * PATH_MAX], *inside, *slash;
-    size_t top;
-    GroupPath w;
+    char group[PATH_MAX], at[PATH_MAX], top[PATH_MAX], folder[3 * PATH_MAX], *inside = group, *slash;
+    size_t n;
 
-    if (!find_group(&w, root, controller) || strstr(w.group, "/.."))
-        strcpy(w.group, "/");
-    find_mount(&w, root, controller);
-    top = strcmp(w.top, "/") ? strlen(w.top) : 0;
-    inside = w.group;
-    if (!strncmp(inside, w.top, top) && (inside[top] == '/' || !inside[top]))
-        inside += top;
+    if (!find_group(group, root, controller) || strstr(group, "/.."))
+        strcpy(group, "/");
+    find_mount(at, top, root, controller);
+    n = strcmp(top, "/") ? strlen(top) : 0;
+    if (!strncmp(inside, top, n) && (inside[n] == '/' || !inside[n]))
+        inside += n;
     snprintf(folder, sizeof folder, "%s" GROUPS "%s%s", root, *controller ? "/" : "", controller);
     visit(folder, arg);
     for (;; *slash = '\0') {
-        snprintf(folder, sizeof folder, "%s%s%s", root, w.at, inside);
+        snprintf(folder, sizeof folder, "%s%s%s", root, at, inside);
         visit(folder, arg);
         if (!(slash = strrchr(inside, '/')))
             return;

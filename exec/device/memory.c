@@ -6,36 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 enum { HUGE_FROM = 2 << 20 };
 
-typedef struct {
-    void *at;
-    size_t bytes;
-} Range;
-
-/* A DeviceJob. */
+/* A DeviceJob; `arg` is a struct iovec. */
 static Status touch(Device *d, void *arg)
 {
-    const Range *r = arg;
+    const struct iovec *pages = arg;
 
     (void)d;
-    memset(r->at, 0, r->bytes);
+    memset(pages->iov_base, 0, pages->iov_len);
     return ST_OK;
 }
 
 /* Zeroed pages for a CPU device. */
 static Status open_pages(void **out, Device *d, size_t bytes)
 {
-    Range r = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
+    struct iovec pages = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
 
-    if (r.at == MAP_FAILED)
+    if (pages.iov_base == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: %zu bytes cannot be had", device_name(d), bytes);
     if (bytes >= HUGE_FROM)
-        (void)madvise(r.at, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
-    device_start(d, touch, &r);
+        (void)madvise(pages.iov_base, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
+    device_start(d, touch, &pages);
     TRY(device_wait(d));
-    *out = r.at;
+    *out = pages.iov_base;
     return ST_OK;
 }
 
