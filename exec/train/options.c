@@ -362,53 +362,51 @@ static const Recipe *first_with(const char *flag, const struct Family **of)
     return NULL;
 }
 
-/* All options in order: the table's, and behind a family's the flags of its recipes, each where it is declared first.
- * A thread makes its list once. */
 enum { MAX_OPTIONS = 512 };
-typedef struct {
-    int n;
-    const Setting *at[MAX_OPTIONS];
-} Flat;
 
-static void add_flags(Flat *all, const struct Family *f)
+static void add_flags(const Setting *all[MAX_OPTIONS], int *n, const struct Family *f)
 {
     for (const Recipe *const *r = f->list; *r; r++)
         for (const Setting *s = (*r)->flags; s && s->name; s++)
             if (first_with(s->name, NULL) == *r) {
-                assert(all->n < MAX_OPTIONS);
-                all->at[all->n++] = s;
+                assert(*n < MAX_OPTIONS);
+                all[(*n)++] = s;
             }
 }
 
-static const Flat *all_options(void)
+/* All options in order: the table's, and behind a family's the flags of its recipes, each where it is declared first.
+ * A thread makes its list once. */
+static const Setting *const *all_options(int *count)
 {
-    static _Thread_local Flat all;
+    static _Thread_local const Setting *all[MAX_OPTIONS];
+    static _Thread_local int n;
 
-    if (all.n)
-        return &all;
-    for (int i = 0; i < N_TABLE; i++) {
-        assert(all.n < MAX_OPTIONS);
-        all.at[all.n++] = &table[i];
+    for (int i = 0, made = n; i < N_TABLE && !made; i++) {
+        assert(n < MAX_OPTIONS);
+        all[n++] = &table[i];
         if (family_of(table[i].name))
-            add_flags(&all, family_of(table[i].name));
+            add_flags(all, &n, family_of(table[i].name));
     }
-    return &all;
+    *count = n;
+    return all;
 }
 
 static const Setting *option_at(int i)
 {
-    const Flat *all = all_options();
+    int n;
+    const Setting *const *all = all_options(&n);
 
-    return i >= 0 && i < all->n ? all->at[i] : NULL;
+    return i >= 0 && i < n ? all[i] : NULL;
 }
 
 static const Setting *find_option(const char *name, int *index)
 {
-    const Flat *all = all_options();
+    int n;
+    const Setting *const *all = all_options(&n);
 
-    for (*index = 0; *index < all->n; ++*index)
-        if (!strcmp(all->at[*index]->name, name))
-            return all->at[*index];
+    for (*index = 0; *index < n; ++*index)
+        if (!strcmp(all[*index]->name, name))
+            return all[*index];
     return NULL;
 }
 
@@ -705,7 +703,13 @@ Status options_set_target_shape(Options *o, const Shape *shape)
 
 /* ---- reading ---- */
 
-int options_count(void) { return all_options()->n; }
+int options_count(void)
+{
+    int n;
+
+    (void)all_options(&n);
+    return n;
+}
 
 dpx_option_info options_at(int i)
 {
