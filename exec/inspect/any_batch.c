@@ -429,13 +429,16 @@ static Status any_batch_check(AnyBatch *r)
     return st;
 }
 
-Status any_batch(Graph **out, BuildAtBatch *build, void *user, const char *symbol, Report *report)
+Status any_batch(Graph **out, BuildAtBatch *build, const Graph *model, BuildParts *parts, const void *user,
+                 const char *symbol, Report *report)
 {
     AnyBatch r = { .scratch = arena_create() };
     Status st = r.scratch ? ST_OK : FAIL_NOMEM();
 
-    for (int k = 0; k < N_SIZES && !st; k++)
-        st = build(&r.g[k], user, sizes[k], k ? NULL : report);
+    for (int k = 0; k < N_SIZES && !st; k++) {
+        parts->batch.batch = sizes[k];
+        st = build(&r.g[k], model, parts, user, k ? NULL : report);
+    }
     if (!st)
         st = any_batch_make(&r);
     if (!st && !r.wrong.n && has_value(r.batch_input) && !(st = any_batch_check(&r)))

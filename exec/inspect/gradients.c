@@ -15,20 +15,22 @@
 #define GRADIENT_SUFFIX ".grad"
 #define SEED_NAME "seed"
 
+/* What is asked for, and in a copy of it what a build makes of that. */
 typedef struct {
+    const char *of;    /* the output that is differentiated */
+    const char *names; /* "x,fc1.weight": inputs and parameters */
     Graph *g;
     Arena *scratch;
-    const char *of;     /* the output that is differentiated */
-    const char **name;  /* [n] inputs and parameters */
+    const char **name;  /* [n] of them */
     ValueId *by, *grad; /* [n] their values, and the gradients */
     int n;
 } Gradients;
 
-/* Reads "x,fc1.weight": fills name, by and n. */
-static Status find_names(Gradients *r, const char *list)
+/* Splits r->names: fills name, by and n. */
+static Status find_names(Gradients *r)
 {
-    char *at = arena_strdup(r->scratch, list), *comma;
-    const size_t most = strlen(list) + 1;
+    char *at = arena_strdup(r->scratch, r->names), *comma;
+    const size_t most = strlen(r->names) + 1;
     Problems wrong = { 0 };
 
     r->name = ARENA_NEW(r->scratch, const char *, most);
@@ -45,7 +47,7 @@ static Status find_names(Gradients *r, const char *list)
         r->by[r->n] = graph_find(r->g, at);
         v = has_value(r->by[r->n]) ? value(r->g, r->by[r->n]) : NULL;
         if (!v || (v->kind != V_INPUT && v->kind != V_STATE && v->kind != V_CONST))
-            problems_add(&wrong, "'%.100s' is neither", at);
+            problems_add(&wrong, "'%.100s' is neither an input nor a parameter", at);
         else if (!dtype_is_float(v->dtype))
             problems_add(&wrong, "'%s' is %s", v->name, dtype_name(v->dtype));
     }
@@ -78,13 +80,13 @@ static Status add_scalar(Gradients *r, ValueId *out)
     return g->status;
 }
 
-/* Adds an output "NAME.grad" for each of `names`. */
-static Status add_gradients(Gradients *r, const char *names)
+/* Adds an output "NAME.grad" for each of r->names. */
+static Status add_gradients(Gradients *r)
 {
     Problems unreached = { 0 };
     ValueId scalar;
 
-    TRY(find_names(r, names));
+    TRY(find_names(r));
     TRY(add_scalar(r, &scalar));
     TRY(autodiff(r->g, r->scratch, scalar, r->n, r->by, r->grad));
     for (int i = 0; i < r->n; i++) {
@@ -101,29 +103,20 @@ static Status add_gradients(Gradients *r, const char *names)
     return graph_sort(r->g);
 }
 
-/* The arguments of transform_gradients, for build_at. */
-typedef struct {
-    const Graph *model;
-    const char *of, *names;
-    BuildParts *parts;
-} Request;
-
-/* A BuildAtBatch. */
-static Status build_at(Graph **out, void *user, int64_t batch, Report *report)
+/* A BuildAtBatch; `user` is the Gradients that are asked for. */
+static Status build_at(Graph **out, const Graph *model, const BuildParts *parts, const void *user, Report *report)
 {
-    const Request *a = user;
-    BuildOptions *b = &a->parts->build;
-    Gradients r = { .of = a->of, .scratch = arena_create() };
+    const BuildOptions *b = &parts->build;
+    Gradients r = *(const Gradients *)user;
     Status st;
 
     (void)report;
-    if (!r.scratch)
+    if (!(r.scratch = arena_create()))
         return FAIL_NOMEM();
-    a->parts->batch.batch = batch;
-    TRY_TO(done, st, plan_copy(&r.g, a->model, a->parts->memory.plan_memory));
+    TRY_TO(done, st, plan_copy(&r.g, model, parts->memory.plan_memory));
     TRY_TO(done, st, plan_explain(r.g, model_repair(r.g, b, interp_node, NULL)));
     TRY_TO(done, st, plan_explain(r.g, pipeline_run(r.g, b, interp_node, NULL, &(PipelineOptions){ .until = "dce" })));
-    TRY_TO(done, st, add_gradients(&r, a->names));
+    TRY_TO(done, st, add_gradients(&r));
     TRY_TO(done, st,
            plan_explain(r.g, pipeline_run(r.g, b, interp_node, NULL, &(PipelineOptions){ .after = "add-optimizer" })));
     *out = r.g;
@@ -137,7 +130,7 @@ done:
 Status transform_gradients(Graph **out, const Graph *model, const Options *o, const char *of, const char *names)
 {
     TransformBuild b;
-    Request request = { model, of, names, &b.parts };
+    const Gradients asked = { .of = of, .names = names };
 
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_INFER));
@@ -146,6 +139,6 @@ Status transform_gradients(Graph **out, const Graph *model, const Options *o, co
         return FAIL(E_INVALID, "--gradient-of writes the graph of one replica, found %d",
                     replica_count(&b.parts.build));
     if (transform_one_size(model, &b.parts.build))
-        return build_at(out, &request, b.parts.batch.batch, NULL);
-    return any_batch(out, build_at, &request, find_batch_dim(model, &b.parts.build).symbol, NULL);
+        return build_at(out, model, &b.parts, &asked, NULL);
+    return any_batch(out, build_at, model, &b.parts, &asked, find_batch_dim(model, &b.parts.build).symbol, NULL);
 }

@@ -8,12 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-    Match *m;
-    ValueId *todo; /* values of m->a that are paired, but whose producers are not yet */
-    uint32_t n;
-} Walk;
-
 /* ---- constants ---- */
 
 bool match_tensors(const Tensor *a, const Tensor *b)
@@ -36,60 +30,64 @@ bool match_tensors(const Tensor *a, const Tensor *b)
 
 /* ---- the walk ---- */
 
-/* Pairs value x of m->a with y of m->b, which the node or output `reader` reads. */
-static void pair_values(Walk *w, ValueId x, ValueId y, const char *reader)
+/* Pairs value x of m->a with y of m->b, which the node or output `reader` reads.  True: their producers are to be
+ * paired next. */
+static bool pair_values(Match *m, ValueId x, ValueId y, const char *reader)
 {
-    Match *m = w->m;
     const Value *of_a = has_value(x) ? value(m->a, x) : NULL, *of_b = has_value(y) ? value(m->b, y) : NULL;
 
     if (!of_a && !of_b)
-        return;
+        return false;
     if (!of_a || !of_b || of_a->kind != of_b->kind)
-        problems_add(m->wrong, "%s reads something of another kind", reader);
+        problems_add(m->wrong, "%s reads values of different kinds", reader);
     else if (of_a->kind == V_CONST) {
         if (m->equal && !match_tensors(of_a->init, of_b->init))
-            problems_add(m->wrong, "%s reads another constant", reader);
+            problems_add(m->wrong, "%s reads different constants", reader);
     } else if (m->twin[x.i]) {
         if (m->twin[x.i] != y.i)
-            problems_add(m->wrong, "%s reads the same where two are different", reader);
+            problems_add(m->wrong, "%s reads one value in one graph and another in the other", reader);
     } else {
         m->twin[x.i] = y.i;
         if (of_a->kind == V_TEMP)
-            w->todo[w->n++] = x;
-        else if (strcmp(of_a->name, of_b->name))
+            return true;
+        if (strcmp(of_a->name, of_b->name))
             problems_add(m->wrong, "%s reads '%s' and '%s'", reader, of_a->name, of_b->name);
     }
+    return false;
 }
 
 Status match_graphs(Match *m, Arena *scratch)
 {
-    Walk w = { .m = m, .todo = ARENA_NEW(scratch, ValueId, m->a->n_value) };
+    ValueId *todo = ARENA_NEW(scratch, ValueId, m->a->n_value); /* paired values whose producers are not yet */
+    uint32_t n = 0;
 
     m->twin = ARENA_NEW(scratch, uint32_t, m->a->n_value);
-    if (!w.todo || !m->twin)
+    if (!todo || !m->twin)
         return FAIL_NOMEM();
     if (m->a->n_output != m->b->n_output)
-        problems_add(m->wrong, "%d outputs are %d", m->a->n_output, m->b->n_output);
+        problems_add(m->wrong, "the graphs have %d and %d outputs", m->a->n_output, m->b->n_output);
     for (int i = 0; i < m->a->n_output && i < m->b->n_output; i++)
-        pair_values(&w, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name);
-    while (w.n) {
-        const ValueId v = w.todo[--w.n];
+        if (pair_values(m, m->a->output[i].value, m->b->output[i].value, m->a->output[i].name))
+            todo[n++] = m->a->output[i].value;
+    while (n) {
+        const ValueId v = todo[--n];
         const Value *of_a = value(m->a, v), *of_b = m->b->value[m->twin[v.i]];
         const Node *x = of_a->producer, *y = of_b->producer;
         const char *reader = node_text(m->a, x);
 
         if (of_a->out_index != of_b->out_index) {
-            problems_add(m->wrong, "%s is read at another output", reader);
+            problems_add(m->wrong, "%s: its outputs %d and %d are read", reader, of_a->out_index, of_b->out_index);
             continue;
         }
         if (x->op != y->op || x->n_in != y->n_in || x->n_out != y->n_out) {
-            problems_add(m->wrong, "%s is %s", reader, node_text(m->b, y));
+            problems_add(m->wrong, "%s corresponds to %s", reader, node_text(m->b, y));
             continue;
         }
         if (!attrs_same(x, y))
-            problems_add(m->wrong, "%s has other attributes", reader);
+            problems_add(m->wrong, "%s: its attributes differ", reader);
         for (int i = 0; i < x->n_in; i++)
-            pair_values(&w, x->in[i], y->in[i], reader);
+            if (pair_values(m, x->in[i], y->in[i], reader))
+                todo[n++] = x->in[i];
     }
     return ST_OK;
 }

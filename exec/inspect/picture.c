@@ -27,27 +27,22 @@ static int repeats(const char *const *op, int n, int p)
     return k;
 }
 
-/* A chain of operators: the text of each link, and how many operators it stands for. */
-typedef struct {
-    const char **text;
-    int *ops, n;
-} Chain;
-
-/* Makes each run of repeats one link: "Conv", "Relu", "Conv", "Relu" becomes "(Conv + Relu) x2".  The period that
- * covers most links is taken. */
-static Status fold_links(Chain *c, Arena *a)
+/* Makes each run of repeats in a chain of *n links one link: "Conv", "Relu", "Conv", "Relu" becomes
+ * "(Conv + Relu) x2".  The period that covers most links is taken.  A link has a text, and counts the operators that it
+ * stands for. */
+static Status fold_links(const char **text, int *ops_of, int *n, Arena *a)
 {
-    Chain out = { c->text, c->ops, 0 }; /* in place: not longer than what was read */
+    int kept = 0; /* in place: not longer than what was read */
 
-    for (int i = 0, p, k; i < c->n; i += p * k, out.n++) {
-        const char *part = c->text[i];
-        const int left = c->n - i;
+    for (int i = 0, p, k; i < *n; i += p * k, kept++) {
+        const char *part = text[i];
+        const int left = *n - i;
         int ops = 0;
 
         p = 1;
-        k = repeats(c->text + i, left, 1);
+        k = repeats(text + i, left, 1);
         for (int q = 2; q <= LONGEST_CHAIN && 2 * q <= left; q++) {
-            const int times = repeats(c->text + i, left, q);
+            const int times = repeats(text + i, left, q);
 
             if (times > 1 && q * times > p * k) {
                 p = q;
@@ -55,46 +50,45 @@ static Status fold_links(Chain *c, Arena *a)
             }
         }
         for (int j = 1; k > 1 && j < p && part; j++)
-            part = arena_printf(a, "%s + %s", part, c->text[i + j]);
+            part = arena_printf(a, "%s + %s", part, text[i + j]);
         if (k > 1 && part)
             part = arena_printf(a, p > 1 ? "(%s) x%d" : "%s x%d", part, k);
         if (!part)
             return FAIL_NOMEM();
         for (int j = 0; j < p * k; j++)
-            ops += c->ops[i + j];
-        out.text[out.n] = part;
-        for (int j = 0; j < out.n && k > 1; j++) /* equal texts share an address: repeats() compares these */
-            if (!strcmp(out.text[j], part)) {
-                out.text[out.n] = out.text[j];
+            ops += ops_of[i + j];
+        text[kept] = part;
+        for (int j = 0; j < kept && k > 1; j++) /* equal texts share an address: repeats() compares these */
+            if (!strcmp(text[j], part)) {
+                text[kept] = text[j];
                 break;
             }
-        out.ops[out.n] = ops;
+        ops_of[kept] = ops;
     }
-    *c = out;
+    *n = kept;
     return ST_OK;
 }
 
 const char *picture_chain(Arena *a, const char *const *op, int n, int links)
 {
-    Chain c = { ARENA_NEW(a, const char *, n + 1), ARENA_NEW(a, int, n + 1), n };
-    const char *text = "";
-    int left = n, before;
+    const char **link = ARENA_NEW(a, const char *, n + 1), *text = "";
+    int *ops_of = ARENA_NEW(a, int, n + 1), n_link = n, left = n, before;
 
-    if (!c.text || !c.ops)
+    if (!link || !ops_of)
         return NULL;
     for (int i = 0; i < n; i++) {
-        c.text[i] = op[i];
-        c.ops[i] = 1;
+        link[i] = op[i];
+        ops_of[i] = 1;
     }
     do { /* a folded link may be part of a sequence that repeats */
-        before = c.n;
-        if (fold_links(&c, a))
+        before = n_link;
+        if (fold_links(link, ops_of, &n_link, a))
             return NULL;
-    } while (c.n < before);
-    for (int i = 0; i < c.n && text; left -= c.ops[i++]) {
+    } while (n_link < before);
+    for (int i = 0; i < n_link && text; left -= ops_of[i++]) {
         if (i == links)
             return arena_printf(a, "%s + %d more", text, left);
-        text = arena_printf(a, "%s%s%s", text, *text ? " + " : "", c.text[i]);
+        text = arena_printf(a, "%s%s%s", text, *text ? " + " : "", link[i]);
     }
     return text;
 }

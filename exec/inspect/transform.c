@@ -159,18 +159,11 @@ bool transform_one_size(const Graph *model, const BuildOptions *build)
     return given;
 }
 
-typedef struct {
-    const Graph *model;
-    BuildParts *parts;
-} Step;
-
 /* A BuildAtBatch. */
-static Status build_step(Graph **out, void *user, int64_t batch, Report *report)
+static Status build_step(Graph **out, const Graph *model, const BuildParts *parts, const void *user, Report *report)
 {
-    const Step *s = user;
-
-    s->parts->batch.batch = batch;
-    return build_decided(out, s->model, &s->parts->build, NULL, report);
+    (void)user;
+    return build_decided(out, model, &parts->build, NULL, report);
 }
 
 Status transform_standard(Graph **out, const Graph *model, const Options *o, Report *report)
@@ -190,7 +183,7 @@ Status transform_standard(Graph **out, const Graph *model, const Options *o, Rep
     if (transform_one_size(model, b))
         TRY(build_decided(&g, model, b, NULL, report));
     else
-        TRY(any_batch(&g, build_step, &(Step){ model, &decided.parts }, find_batch_dim(model, b).symbol, report));
+        TRY(any_batch(&g, build_step, model, &decided.parts, NULL, find_batch_dim(model, b).symbol, report));
     default_rates(g, o);
     if (!g->status) {
         *out = g;

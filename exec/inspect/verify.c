@@ -19,13 +19,6 @@
 
 /* ---- comparing ---- */
 
-typedef struct {
-    VerifyRow *row;
-    double *diff;  /* by row: ||a - b|| */
-    double *noise; /* by row: the largest ||c - b|| of runs c that differ by rounding alone */
-    int n, cap;
-} Rows;
-
 enum { KIND_GRAD, KIND_STATE, KIND_OUTPUT, N_KIND };
 
 static int kind_of(const VerifyRow *r)
@@ -64,26 +57,33 @@ static Status distance(double *diff, double *norm, bool *not_a_number, const cha
     return ST_OK;
 }
 
-/* Adds a row, or another copy to the last row if that has the same name. */
-static Status add_row(Rows *rows, Arena *arena, const char *name, bool is_state, const Tensor *a, const Tensor *b)
+/* How many results a graph has: outputs and states after the step. */
+static int results_of(const Graph *g) { return g->n_output + g->n_update; }
+
+/* Adds a row, or another copy to the last row if that has the same name.  Until finish_rows a difference is
+ * ||a - b||. */
+static Status add_row(Verify *v, Arena *arena, const Graph *one, const char *name, bool is_state, const Tensor *a,
+                      const Tensor *b)
 {
-    VerifyRow *last = rows->n ? &rows->row[rows->n - 1] : NULL;
+    VerifyRow *last = v->n_row ? &v->row[v->n_row - 1] : NULL;
     double diff, norm;
     bool not_a_number;
 
     TRY(distance(&diff, &norm, &not_a_number, name, a, b));
     if (last && last->is_state == is_state && !strcmp(last->name, name)) {
         last->copies++;
-        rows->diff[rows->n - 1] = diff <= rows->diff[rows->n - 1] ? rows->diff[rows->n - 1] : diff;
+        last->difference = diff <= last->difference ? last->difference : diff;
         return ST_OK;
     }
-    if (rows->n == rows->cap)
+    if (v->n_row == results_of(one))
         return FAIL(E_INTERNAL, "more tensors than were counted");
-    rows->row[rows->n] = (VerifyRow){
-        .name = arena_strdup(arena, name), .is_state = is_state, .copies = 1, .norm = norm, .not_a_number = not_a_number
-    };
-    rows->diff[rows->n] = diff;
-    return rows->row[rows->n++].name ? ST_OK : FAIL_NOMEM();
+    v->row[v->n_row] = (VerifyRow){ .name = arena_strdup(arena, name),
+                                    .is_state = is_state,
+                                    .copies = 1,
+                                    .difference = diff,
+                                    .norm = norm,
+                                    .not_a_number = not_a_number };
+    return v->row[v->n_row++].name ? ST_OK : FAIL_NOMEM();
 }
 
 /* The difference in units of what rounding does. */
@@ -100,24 +100,25 @@ static int worse_first(const void *a, const void *b)
 static const double zero_fraction = 1e-11;
 
 /* Makes differences and noise relative, and sorts the rows. */
-static void finish_rows(Verify *out, Rows *rows)
+static void finish_rows(Verify *v)
 {
-    double total[N_KIND] = { 0 }, worst = 0;
+    double total[N_KIND] = { 0 };
 
-    for (int i = 0; i < rows->n; i++)
-        total[kind_of(&rows->row[i])] += rows->row[i].norm * rows->row[i].norm;
-    for (int i = 0; i < rows->n; i++) {
-        VerifyRow *r = &rows->row[i];
+    v->worst = 0;
+    for (int i = 0; i < v->n_row; i++)
+        total[kind_of(&v->row[i])] += v->row[i].norm * v->row[i].norm;
+    for (int i = 0; i < v->n_row; i++) {
+        VerifyRow *r = &v->row[i];
         double all = sqrt(total[kind_of(r)]), by;
 
         r->zero = r->norm <= zero_fraction * all;
         by = r->zero ? all : r->norm;
-        r->difference = rows->diff[i] == 0 ? 0 : by > 0 ? rows->diff[i] / by : INFINITY;
-        r->noise = by > 0 && isfinite(rows->noise[i]) ? rows->noise[i] / by : 0;
-        worst = r->difference <= worst ? worst : r->difference;
+        r->difference = r->difference == 0 ? 0 : by > 0 ? r->difference / by : INFINITY;
+        r->noise = by > 0 && isfinite(r->noise) ? r->noise / by : 0;
+        v->worst = r->difference <= v->worst ? v->worst : r->difference;
     }
-    qsort(rows->row, (size_t)rows->n, sizeof *rows->row, worse_first);
-    *out = (Verify){ rows->row, rows->n, worst, rows->n ? times(&rows->row[0]) : 0 };
+    qsort(v->row, (size_t)v->n_row, sizeof *v->row, worse_first);
+    v->times = v->n_row ? times(&v->row[0]) : 0;
 }
 
 /* The sum of the copies of a partial state; it equals the state of one replica. */
@@ -166,7 +167,7 @@ static Status join_copies(Tensor **out, Arena *arena, const Graph *many, const T
 }
 
 /* Compares state u after the step with all its copies. */
-static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
+static Status compare_state(Verify *v, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
                             const Tensor **of_many, int u)
 {
     const Value *state = value(one, one->update[u].state);
@@ -183,12 +184,12 @@ static Status compare_state(Rows *rows, Arena *arena, const Graph *one, const Te
     if (state->partial || sharded) {
         TRY(state->partial ? sum_copies(&all, arena, many, of_many, value_logical_name(state))
                            : join_copies(&all, arena, many, of_many, state));
-        return add_row(rows, arena, state->name, true, all, expected);
+        return add_row(v, arena, one, state->name, true, all, expected);
     }
     for (int i = 0; i < many->n_update; i++) {
         if (strcmp(value_logical_name(value(many, many->update[i].state)), value_logical_name(state)))
             continue;
-        TRY(add_row(rows, arena, state->name, true, of_many[many->update[i].next.i], expected));
+        TRY(add_row(v, arena, one, state->name, true, of_many[many->update[i].next.i], expected));
         found++;
     }
     return found ? ST_OK : FAIL(E_INTERNAL, "state '%s' is not updated by the partitioned graph", state->name);
@@ -203,36 +204,33 @@ static const Tensor *result_of(const Graph *g, const Tensor *const *values, int 
 /* A relative change by more than this, when samples are reversed, is no rounding: the graph depends on positions. */
 static const double position_fraction = 1e-6;
 
-/* Raises the noise of every row to the difference of one run `run`, which differs from of_one by rounding alone.  A
- * `reversed` run that differs by more than rounding is not counted. */
-static Status add_noise(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Tensor **run,
+/* Raises the noise of every row, until finish_rows an absolute one, to the difference of one run `run`, which differs
+ * from of_one by rounding alone.  A `reversed` run that differs by more than rounding is not counted. */
+static Status add_noise(Verify *v, Arena *arena, const Graph *one, const Tensor **of_one, const Tensor **run,
                         bool reversed)
 {
-    double *diff = ARENA_NEW(arena, double, rows->n), norm;
+    double *diff = ARENA_NEW(arena, double, v->n_row), norm;
     bool not_a_number;
 
     if (!diff)
         return FAIL_NOMEM();
-    for (int i = 0; i < rows->n; i++) {
-        TRY(distance(&diff[i], &norm, &not_a_number, rows->row[i].name, result_of(one, run, i),
+    for (int i = 0; i < v->n_row; i++) {
+        TRY(distance(&diff[i], &norm, &not_a_number, v->row[i].name, result_of(one, run, i),
                      result_of(one, of_one, i)));
         if (reversed && !(diff[i] <= position_fraction * norm) && norm > position_fraction)
             return ST_OK;
     }
-    for (int i = 0; i < rows->n; i++)
-        rows->noise[i] = fmax(rows->noise[i], diff[i]);
+    for (int i = 0; i < v->n_row; i++)
+        v->row[i].noise = fmax(v->row[i].noise, diff[i]);
     return ST_OK;
 }
 
 /* Makes a row for every result of `one`, in its order. */
-static Status compare_results(Rows *rows, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
+static Status compare_results(Verify *out, Arena *arena, const Graph *one, const Tensor **of_one, const Graph *many,
                               const Tensor **of_many)
 {
-    *rows = (Rows){ .cap = one->n_output + one->n_update };
-    rows->row = ARENA_NEW(arena, VerifyRow, rows->cap);
-    rows->diff = ARENA_NEW(arena, double, rows->cap);
-    rows->noise = ARENA_NEW(arena, double, rows->cap);
-    if (!rows->row || !rows->diff || !rows->noise)
+    *out = (Verify){ .row = ARENA_NEW(arena, VerifyRow, results_of(one)) };
+    if (!out->row)
         return FAIL_NOMEM();
     for (int i = 0; i < one->n_output; i++) {
         const char *name = one->output[i].name;
@@ -240,11 +238,13 @@ static Status compare_results(Rows *rows, Arena *arena, const Graph *one, const 
 
         if (!has_value(v))
             return FAIL(E_INTERNAL, "the partitioned graph has no output '%s'", name);
-        TRY(add_row(rows, arena, name, false, of_many[v.i], of_one[one->output[i].value.i]));
+        TRY(add_row(out, arena, one, name, false, of_many[v.i], of_one[one->output[i].value.i]));
     }
     for (int i = 0; i < one->n_update; i++)
-        TRY(compare_state(rows, arena, one, of_one, many, of_many, i));
-    return rows->n == rows->cap ? ST_OK : FAIL(E_INTERNAL, "%d tensors were compared of %d", rows->n, rows->cap);
+        TRY(compare_state(out, arena, one, of_one, many, of_many, i));
+    return out->n_row == results_of(one)
+               ? ST_OK
+               : FAIL(E_INTERNAL, "%d tensors were compared of %d", out->n_row, results_of(one));
 }
 
 /* ---- running ---- */
@@ -302,7 +302,7 @@ Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many,
     const Tensor **of_one = ARENA_NEW(a, const Tensor *, one->n_value),
                  **of_many = ARENA_NEW(a, const Tensor *, many->n_value);
     const Tensor **given, **run[NOISE_RUNS];
-    Rows rows;
+    Verify v;
     bool reversed;
     int n;
 
@@ -324,11 +324,12 @@ Status verify_graphs(Verify *out, Arena *a, const Graph *one, const Graph *many,
         return FAIL_NOMEM();
     TRY(interp_run(a, one, of_one));
     TRY(interp_run(a, many, of_many));
-    TRY(compare_results(&rows, a, one, of_one, many, of_many));
+    TRY(compare_results(&v, a, one, of_one, many, of_many));
     TRY(verify_noise(run, &n, &reversed, a, one, opt, given));
     for (int k = 0; k < n; k++)
-        TRY(add_noise(&rows, a, one, of_one, run[k], reversed && k == n - 1));
-    finish_rows(out, &rows);
+        TRY(add_noise(&v, a, one, of_one, run[k], reversed && k == n - 1));
+    finish_rows(&v);
+    *out = v;
     return ST_OK;
 }
 
