@@ -5,6 +5,7 @@
 #include "graph/ir/op.h"
 #include "graph/ops/update.h"
 #include "graph/ir/phase.h"
+#include "graph/ir/readers.h"
 #include "passes/report.h"
 
 static int64_t report_step_bytes_of(const Graph *g, const ValueId *v, int n)
@@ -16,14 +17,6 @@ static int64_t report_step_bytes_of(const Graph *g, const ValueId *v, int n)
             bytes += (int64_t)value_bytes(g, v[i]);
     return bytes;
 }
-
-/* By value, of those that read it: the latest phase, whether one merges rows of statistics, and the name of one that
- * mixes samples of the batch. */
-typedef struct {
-    uint8_t *latest;
-    bool *stacked;
-    const char **mixes;
-} Readers;
 
 /* The subject of the note that says that `n`, or what it is a gradient of, mixes samples; or NULL. */
 static const char *find_mixed(const Report *r, const Node *n)
@@ -39,35 +32,18 @@ static const char *find_mixed(const Report *r, const Node *n)
     return NULL;
 }
 
-static Status find_readers(Readers *out, const Report *r, const Graph *g, const uint8_t *phase, Arena *a)
-{
-    *out = (Readers){ ARENA_NEW(a, uint8_t, g->n_value), ARENA_NEW(a, bool, g->n_value),
-                      ARENA_NEW(a, const char *, g->n_value) };
-    if (!out->latest || !out->stacked || !out->mixes)
-        return FAIL_NOMEM();
-    FOR_NODES(g, n) {
-        const char *mixes = find_mixed(r, n);
-
-        for (int i = 0; i < n->n_in; i++) {
-            const uint32_t v = n->in[i].i;
-
-            out->latest[v] = phase[n->index] > out->latest[v] ? phase[n->index] : out->latest[v];
-            out->stacked[v] |= (n->op->flags & OPF_STACKS_L) != 0;
-            out->mixes[v] = mixes ? mixes : out->mixes[v];
-        }
-    }
-    return ST_OK;
-}
-
-static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, int phase, const Readers *r)
+/* The reason for a collective in this phase. */
+static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, int phase, const Uses *u,
+                             const uint8_t *phases)
 {
     const Value *first = n->n_in ? in_value(g, n, 0) : NULL;
-    bool updates = false, stacked = false;
+    bool updates = false, stacked = false; /* is a result read in the update, or by a node that merges statistics? */
 
-    for (int o = 0; o < n->n_out; o++) {
-        updates |= has_value(n->out[o]) && r->latest[n->out[o].i] == PHASE_UPDATE;
-        stacked |= has_value(n->out[o]) && r->stacked[n->out[o].i];
-    }
+    for (int o = 0; o < n->n_out; o++)
+        for (uint32_t k = u->first[n->out[o].i]; k < u->first[n->out[o].i + 1]; k++) {
+            updates |= phases[u->reader[k].n->index] == PHASE_UPDATE;
+            stacked |= (u->reader[k].n->op->flags & OPF_STACKS_L) != 0;
+        }
     if (exchange_distributes(e))
         return first && first->kind == V_INPUT ? "what the caller gives" : "what one device has";
     if (stacked)
@@ -84,24 +60,35 @@ static const char *reason_of(const Graph *g, const Node *n, const Exchange *e, i
                                     : "partial sums over the batch are needed whole";
 }
 
-static Status add_collective(Report *r, const Graph *g, const Node *n, int phase, const Readers *readers)
+/* The subject of the note of a node that mixes samples, and reads the collective's results or makes an operand; NULL:
+ * there is none. */
+static const char *mixed_beside(const Report *r, const Graph *g, const Node *n, const Uses *u)
+{
+    const char *mixes = NULL;
+
+    for (int o = 0; o < n->n_out && !mixes; o++) /* the last reader of a result */
+        for (uint32_t k = u->first[n->out[o].i + 1]; !mixes && k-- > u->first[n->out[o].i];)
+            mixes = find_mixed(r, u->reader[k].n);
+    for (int i = 0; i < n->n_in && !mixes; i++)
+        if (in_value(g, n, i)->producer)
+            mixes = find_mixed(r, in_value(g, n, i)->producer);
+    return mixes;
+}
+
+static Status add_collective(Report *r, const Graph *g, const Node *n, const Uses *u, const uint8_t *phases)
 {
     const Exchange e = exchange_of(n);
-    const char *mixes = NULL; /* a node that mixes samples, and reads the results or makes an operand */
+    const int phase = phases[n->index];
+    const char *mixes = mixed_beside(r, g, n, u);
     CollectiveLoad c = { .kind = exchange_verb(&e),
                          .phase = phase,
-                         .reason = reason_of(g, n, &e, phase, readers),
+                         .reason = reason_of(g, n, &e, phase, u, phases),
                          .bytes = report_step_bytes_of(g, n->in, n->n_in),
                          .tensors = e.tensors,
                          .name = arena_strdup(r->arena, n->name) };
     CollectiveLoad *grown =
         arena_grow(r->arena, r->collective, sizeof *r->collective, (size_t)r->collectives, &r->cap_collective);
 
-    for (int o = 0; o < n->n_out && !mixes; o++)
-        mixes = has_value(n->out[o]) ? readers->mixes[n->out[o].i] : NULL;
-    for (int i = 0; i < n->n_in && !mixes; i++)
-        if (in_value(g, n, i)->producer)
-            mixes = find_mixed(r, in_value(g, n, i)->producer);
     c.subject = mixes;
     if (mixes)
         c.reason = arena_printf(r->arena, "%s mixes samples of the batch", mixes);
@@ -124,37 +111,33 @@ static Status add_collective(Report *r, const Graph *g, const Node *n, int phase
 
 /* ---- ways of parameters ---- */
 
-typedef struct {
-    uint32_t *queue, *stamp; /* nodes to visit; by node index: the last search that met it */
-    uint32_t search;
-} Search;
-
-static void look_at(Search *s, int *n, const Value *v)
+/* Appends the node that makes v to the queue of n nodes, unless this search has met it.  Returns the new number. */
+static int look_at(const Value *v, uint32_t *queue, int n, uint32_t *stamp, uint32_t search)
 {
     const Node *from = v->producer;
 
-    if (!from || s->stamp[from->index] == s->search)
-        return;
-    s->stamp[from->index] = s->search;
-    s->queue[(*n)++] = from->index;
+    if (!from || stamp[from->index] == search)
+        return n;
+    stamp[from->index] = search;
+    queue[n] = from->index;
+    return n + 1;
 }
 
 /* The sum over replicas that is fewest nodes before the value, or NULL.  Results of other collectives are no gradients.
+ * `queue`: room for all nodes; `stamp`: by node index, the number of the last search that met it; `search`: this one's.
  */
-static const Node *sum_before(Search *s, const Graph *g, ValueId v)
+static const Node *sum_before(const Graph *g, ValueId v, uint32_t *queue, uint32_t *stamp, uint32_t search)
 {
-    int n = 0;
+    int n = look_at(value(g, v), queue, 0, stamp, search);
 
-    s->search++;
-    look_at(s, &n, value(g, v));
     for (int at = 0; at < n; at++) {
-        const Node *x = g->node[s->queue[at]];
+        const Node *x = g->node[queue[at]];
 
         if (exchange_of(x).sum)
             return x;
         for (int i = 0; i < x->n_in && !(x->op->flags & OPF_COLLECTIVE); i++)
             if (has_value(x->in[i]))
-                look_at(s, &n, in_value(g, x, i));
+                n = look_at(in_value(g, x, i), queue, n, stamp, search);
     }
     return NULL;
 }
@@ -167,18 +150,15 @@ const Way *report_way(const Report *r, const char *parameter)
     return NULL;
 }
 
-static Status add_way(Report *r, const Graph *g, const Node *n, const UpdateForm *form, int p, Search *s)
+/* Notes that node n updates the parameter, whose gradient the collective `sum` reduces; NULL: none does. */
+static Status add_way(Report *r, const char *parameter, const Node *n, const Node *sum)
 {
-    const char *parameter = value_logical_name(in_value(g, n, update_state(form, p, 0)));
-    const Node *from = r->collectives ? sum_before(s, g, n->in[update_grad(form, p)]) : NULL;
-    Way w = { .updated_by = arena_strdup(r->arena, n->name) }, *grown;
+    Way w = { .parameter = arena_strdup(r->arena, parameter),
+              .updated_by = arena_strdup(r->arena, n->name),
+              .reduced_by = sum ? arena_strdup(r->arena, sum->name) : NULL };
+    Way *grown = arena_grow(r->arena, r->way, sizeof *r->way, (size_t)r->n_way, &r->cap_way);
 
-    if (report_way(r, parameter)) /* a copy of it */
-        return ST_OK;
-    w.parameter = arena_strdup(r->arena, parameter);
-    w.reduced_by = from ? arena_strdup(r->arena, from->name) : NULL;
-    grown = arena_grow(r->arena, r->way, sizeof *r->way, (size_t)r->n_way, &r->cap_way);
-    if (!w.parameter || !w.updated_by || (from && !w.reduced_by) || !grown)
+    if (!w.parameter || !w.updated_by || (sum && !w.reduced_by) || !grown)
         return FAIL_NOMEM();
     r->way = grown;
     r->way[r->n_way++] = w;
@@ -188,17 +168,17 @@ static Status add_way(Report *r, const Graph *g, const Node *n, const UpdateForm
 static Status report_step_collect(Report *r, const Graph *g, Arena *a)
 {
     const uint8_t *phase = graph_phases(g, a);
-    Search s = { ARENA_NEW(a, uint32_t, g->n_node), ARENA_NEW(a, uint32_t, g->n_node), 0 };
-    Readers readers;
+    uint32_t *queue = ARENA_NEW(a, uint32_t, g->n_node), *stamp = ARENA_NEW(a, uint32_t, g->n_node), searches = 0;
+    Uses uses;
 
-    if (!phase || !s.queue || !s.stamp)
+    if (!phase || !queue || !stamp)
         return FAIL_NOMEM();
-    TRY(find_readers(&readers, r, g, phase, a));
+    TRY(uses_find(&uses, g, a));
     FOR_NODES(g, n) {
         PhaseLoad *load = &r->phase[phase[n->index]];
 
         if (n->op->flags & OPF_COLLECTIVE) {
-            TRY(add_collective(r, g, n, phase[n->index], &readers));
+            TRY(add_collective(r, g, n, &uses, phase));
             continue;
         }
         load->nodes++;
@@ -210,8 +190,14 @@ static Status report_step_collect(Report *r, const Graph *g, Arena *a)
     FOR_NODES(g, n) {
         const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
 
-        for (int p = 0; p < form.count; p++)
-            TRY(add_way(r, g, n, &form, p, &s));
+        for (int p = 0; p < form.count; p++) {
+            const char *parameter = value_logical_name(in_value(g, n, update_state(&form, p, 0)));
+
+            if (!report_way(r, parameter)) /* once for all copies */
+                TRY(add_way(r, parameter, n,
+                            r->collectives ? sum_before(g, n->in[update_grad(&form, p)], queue, stamp, ++searches)
+                                           : NULL));
+        }
     }
     if (r->replicas && !(r->device_of = ARENA_NEW(r->arena, int, r->replicas)))
         return FAIL_NOMEM();

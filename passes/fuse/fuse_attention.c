@@ -377,32 +377,37 @@ static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool transposed)
 
 static bool steps(const Operand *o, int axis, int64_t step) { return o->size[axis] == 1 || o->step[axis] == step; }
 
-/* The layout of Q, K and V within one tensor: PackedAttention's attributes. */
-typedef struct {
-    bool interleaved, tokens_first;
-    int64_t order[3];
-} Packing;
+/* PackedAttention's attributes of Q, K and V within one tensor, by the steps of the first operand: are a head's three
+ * side by side, and do tokens come before samples? */
+static bool is_interleaved(const Operand *o) { return o->size[1] > 1 && o->step[1] == 3 * o->size[3]; }
 
-/* Are the three the whole of one base? */
-static bool is_packed(Packing *p, const Operand o[3], const Graph *g)
+static bool is_tokens_first(const Operand *o)
 {
-    const int64_t *n = o->size, width = 3 * n[1] * n[3];
+    const int64_t width = 3 * o->size[1] * o->size[3];
+
+    return o->size[0] > 1 && o->size[2] > 1 && o->step[0] == width && o->step[2] != width;
+}
+
+/* Elements from one of the three to the next. */
+static int64_t unit_of(const Operand *o) { return o->size[3] * (is_interleaved(o) ? 1 : o->size[1]); }
+
+/* Are the three the whole of one base?  Sets `order`, their places there. */
+static bool is_packed(int64_t order[3], const Operand o[3], const Graph *g)
+{
+    const int64_t *n = o->size, width = 3 * n[1] * n[3], unit = unit_of(o);
+    const bool tokens_first = is_tokens_first(o);
     unsigned seen = 0;
 
-    p->interleaved = n[1] > 1 && o->step[1] == 3 * n[3];
-    p->tokens_first = n[0] > 1 && n[2] > 1 && o->step[0] == width && o->step[2] != width;
     for (int i = 0; i < 3; i++) {
-        const int64_t unit = n[3] * (p->interleaved ? 1 : n[1]);
-
         if (!value_eq(o[i].base, o->base) || memcmp(o[i].size, n, sizeof o->size) ||
             memcmp(o[i].step, o->step, sizeof o->step) || o[i].offset < 0 || o[i].offset % unit ||
             o[i].offset / unit > 2)
             return false;
-        p->order[i] = o[i].offset / unit;
-        seen |= 1u << p->order[i];
+        order[i] = o[i].offset / unit;
+        seen |= 1u << order[i];
     }
-    return seen == 7 && steps(o, 3, 1) && steps(o, 1, n[3] * (p->interleaved ? 3 : 1)) &&
-           steps(o, 2, width * (p->tokens_first ? n[0] : 1)) && steps(o, 0, width * (p->tokens_first ? 1 : n[2])) &&
+    return seen == 7 && steps(o, 3, 1) && steps(o, 1, n[3] * (is_interleaved(o) ? 3 : 1)) &&
+           steps(o, 2, width * (tokens_first ? n[0] : 1)) && steps(o, 0, width * (tokens_first ? 1 : n[2])) &&
            shape_numel(value(g, o->base)->shape) == n[0] * n[2] * width;
 }
 
@@ -485,26 +490,27 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
     return sum;
 }
 
-/* Drafts the attention node in place of the product with V: PackedAttention if p is not NULL. */
-static void draft_node(Draft *d, const Found *m, const Operand o[3], const Packing *p)
+/* Drafts the attention node in place of the product with V: PackedAttention with the operands in that order, which the
+ * draft keeps; `order` NULL: they are apart. */
+static void draft_node(Draft *d, const Found *m, const Operand o[3], const int64_t *order)
 {
     Graph *g = d->g;
     const int64_t *n = o->size, width = 3 * n[1] * n[3];
 
-    draft_begin(d, m->last, p ? &op_PackedAttention : &op_ScaledDotProductAttention);
+    draft_begin(d, m->last, order ? &op_PackedAttention : &op_ScaledDotProductAttention);
     draft_clear(d);
-    if (p)
-        draft_in(d, 0, shaped(g, o->base, p->tokens_first ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)));
-    for (int i = 0; i < 3 && !p; i++)
+    if (order)
+        draft_in(d, 0, shaped(g, o->base, is_tokens_first(o) ? SHAPE(n[2], n[0], width) : SHAPE(n[0], n[2], width)));
+    for (int i = 0; i < 3 && !order; i++)
         draft_in(d, i, to_tokens(g, &o[i]));
     draft_in(d, attention_mask(&d->node), emit_mask(g, m, o));
     draft_new_out(d, 0, m->last->out[0], ".tokens");
     draft_new_out(d, 1, m->last->out[0], ".log_sums");
     draft_attrs(d, ATTRS(INT("causal", m->causal), FLOAT("later", m->later), FLOAT("scale", m->scale),
                          FLOAT("fill", m->fill), INT("safe", m->safe)));
-    if (p)
-        draft_attrs(d, ATTRS(INT("heads", o->size[1]), INT("interleaved", p->interleaved),
-                             INT("tokens_first", p->tokens_first), INTS("order", 3, p->order)));
+    if (order)
+        draft_attrs(d, ATTRS(INT("heads", o->size[1]), INT("interleaved", is_interleaved(o)),
+                             INT("tokens_first", is_tokens_first(o)), INTS("order", 3, order)));
 }
 
 /* Does the target compute the node in the types that passes/train/precision.c will give it?  Temporarily replaces the
@@ -571,11 +577,11 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     Graph *g = f->g;
     Draft *d = &f->draft;
     const ValueId result = m->last->out[0];
-    Packing p = { 0 };
     Operand o[3];
     ValueId by, base;
     Strided s;
-    bool packed;
+    int64_t order[3];
+    bool packed, tokens_first;
 
     for (int i = 0; i < m->n_added; i++)
         if (value(g, m->added[i].v)->dtype != value(g, m->q)->dtype)
@@ -584,8 +590,9 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
         !read_operand(&o[2], f, m->v, false) || o[0].size[0] != o[1].size[0] || o[0].size[1] != o[1].size[1] ||
         o[0].size[0] != o[2].size[0] || o[0].size[1] != o[2].size[1])
         take_as_they_are(g, m, o);
-    packed = target_fuses(d->target, &op_PackedAttention) && is_packed(&p, o, g);
-    draft_node(d, m, o, packed ? &p : NULL);
+    packed = target_fuses(d->target, &op_PackedAttention) && is_packed(order, o, g);
+    tokens_first = packed && is_tokens_first(o);
+    draft_node(d, m, o, packed ? order : NULL);
     if (!fits_low(d))
         return false;
     draft_apply(d);
@@ -594,10 +601,10 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     if (g->status)
         return false;
     by = m->last->out[0]; /* [B, T, H, D] or [T, B, H, D], to the shape of the product's result */
-    if (o->rank == 3 && o->size[1] == 1 && !(packed && p.tokens_first))
+    if (o->rank == 3 && o->size[1] == 1 && !tokens_first)
         by = EMIT(g, Squeeze, NULL, by, emit_ints(g, 1, (int64_t[]){ 2 }));
     else {
-        by = emit_transpose(g, by, 4, back[packed && p.tokens_first]);
+        by = emit_transpose(g, by, 4, back[tokens_first]);
         if (o->rank == 3 && !g->status)
             by = shaped(g, by, SHAPE(o->size[0] * o->size[1], o->size[2], o->size[3]));
     }

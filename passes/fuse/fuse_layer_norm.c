@@ -22,13 +22,6 @@
 
 static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
 
-typedef struct {
-    ValueId x, scale, bias;
-    Node *last[3]; /* Div (Mul), then Mul by scale, then Add of bias */
-    int n_last, axis;
-    double epsilon;
-} Found;
-
 /* Has n an input that is a constant number?  *v: its other input. */
 static bool with_number(const Graph *g, const Node *n, ValueId *v, double *number)
 {
@@ -94,16 +87,16 @@ static bool is_root(const Graph *g, ValueId v, ValueId *square)
     return true;
 }
 
-/* Is d = x - mean(x), and `variance` = mean(d^2) + epsilon over the same axes? */
-static bool normalises(const Graph *g, ValueId d, ValueId variance, Found *m)
+/* Is d = x - mean(x), and `variance` = mean(d^2) + epsilon over the same axes, from *axis on? */
+static bool normalises(const Graph *g, ValueId d, ValueId variance, ValueId *x, int *axis, double *epsilon)
 {
     const Node *n = made_by(g, d, &op_Sub), *product;
     ValueId mean, squares, root;
-    int axis;
+    int same;
 
-    if (!n || !fuse_layer_norm_is_mean(g, n->in[1], &m->x, &m->axis) || !value_eq(m->x, n->in[0]) ||
-        !with_number(g, made_by(g, variance, &op_Add), &mean, &m->epsilon) || !(m->epsilon >= 0) ||
-        !isfinite(m->epsilon) || !fuse_layer_norm_is_mean(g, mean, &squares, &axis) || axis != m->axis)
+    if (!n || !fuse_layer_norm_is_mean(g, n->in[1], x, axis) || !value_eq(*x, n->in[0]) ||
+        !with_number(g, made_by(g, variance, &op_Add), &mean, epsilon) || !(*epsilon >= 0) || !isfinite(*epsilon) ||
+        !fuse_layer_norm_is_mean(g, mean, &squares, &same) || same != *axis)
         return false;
     if ((product = made_by(g, squares, &op_Mul)))
         return value_eq(product->in[0], d) && value_eq(product->in[1], d);
@@ -112,10 +105,11 @@ static bool normalises(const Graph *g, ValueId d, ValueId variance, Found *m)
 
 /* Is n the quotient d / root, or the product of d and 1 / root or variance^-0.5?  y has the shape of x unless a number
  * in the formula has more axes. */
-static bool fuse_layer_norm_find(const Graph *g, Node *n, Found *m)
+static bool fuse_layer_norm_find(const Graph *g, const Node *n, ValueId *x, int *axis, double *epsilon)
 {
     ValueId variance;
-    bool found = n->op == &op_Div && is_root(g, n->in[1], &variance) && normalises(g, n->in[0], variance, m);
+    bool found =
+        n->op == &op_Div && is_root(g, n->in[1], &variance) && normalises(g, n->in[0], variance, x, axis, epsilon);
 
     for (int i = 0; n->op == &op_Mul && !found && i < 2; i++) {
         const Node *inverse = made_by(g, n->in[1 - i], &op_Reciprocal), *one = made_by(g, n->in[1 - i], &op_Div);
@@ -124,54 +118,55 @@ static bool fuse_layer_norm_find(const Graph *g, Node *n, Found *m)
         found = inverse ? is_root(g, inverse->in[0], &variance)
                 : one   ? value_const_number(g, one->in[0], &number) && number == 1 && is_root(g, one->in[1], &variance)
                         : power(g, n->in[1 - i], -0.5, &variance);
-        found = found && normalises(g, n->in[i], variance, m);
+        found = found && normalises(g, n->in[i], variance, x, axis, epsilon);
     }
-    m->last[m->n_last++] = n;
-    return found && shape_eq(value(g, n->out[0])->shape, value(g, m->x)->shape) &&
-           (value(g, m->x)->dtype == DT_FLOAT32 || value(g, m->x)->dtype == DT_FLOAT64);
+    return found && shape_eq(value(g, n->out[0])->shape, value(g, *x)->shape) &&
+           (value(g, *x)->dtype == DT_FLOAT32 || value(g, *x)->dtype == DT_FLOAT64);
 }
 
 /* ---- scale and bias ---- */
 
-/* The operand that the only reader of the last value, an `op`, combines with it; the reader becomes the last node.
- * NO_VALUE: there is no such reader, or the operand is no parameter or constant of x's normalised shape, with or
- * without ones in front. */
-static ValueId take_in(const Uses *u, Found *m, const OpDef *op)
-{
-    const ValueId v = m->last[m->n_last - 1]->out[0];
-    const Shape *x = value(u->g, m->x)->shape, *s;
-    Node *n = only_reader(u, v);
-    const Value *other;
-    int ahead;
+/* The operand of n besides v. */
+static ValueId other_operand(const Node *n, ValueId v) { return n->in[value_eq(n->in[0], v)]; }
 
-    if (!n || n->op != op)
-        return NO_VALUE;
-    other = in_value(u->g, n, value_eq(n->in[0], v));
-    s = other->shape;
-    ahead = s->rank - (x->rank - m->axis);
-    if ((other->kind != V_STATE && other->kind != V_CONST) || ahead < 0 || s->rank > x->rank)
-        return NO_VALUE;
+/* The only reader of v, an `op`, if it combines v with a parameter or constant of x's normalised shape, with or without
+ * ones in front; otherwise NULL. */
+static Node *reader_with_parameter(const Uses *u, ValueId v, ValueId x, int axis, const OpDef *op)
+{
+    const Shape *whole = value(u->g, x)->shape;
+    Node *n = only_reader(u, v);
+    const Value *other = n && n->op == op ? value(u->g, other_operand(n, v)) : NULL;
+    const Shape *s = other ? other->shape : NULL;
+    const int ahead = s ? s->rank - (whole->rank - axis) : 0;
+
+    if (!other || (other->kind != V_STATE && other->kind != V_CONST) || ahead < 0 || s->rank > whole->rank)
+        return NULL;
     for (int i = 0; i < s->rank; i++)
-        if (s->dim[i] != (i < ahead ? 1 : x->dim[m->axis + i - ahead]))
-            return NO_VALUE;
-    m->last[m->n_last++] = n;
-    return n->in[value_eq(n->in[0], v)];
+        if (s->dim[i] != (i < ahead ? 1 : whole->dim[axis + i - ahead]))
+            return NULL;
+    return n;
 }
 
-static void fuse_layer_norm_rewrite(Graph *g, const Found *m)
+/* Replaces the quotient n, and the scale and bias behind it. */
+static void fuse_layer_norm_rewrite(const Uses *u, Graph *g, Node *n, ValueId x, int axis, double epsilon)
 {
-    const Attr *attrs = ATTRS(INT("axis", m->axis), FLOAT("epsilon", m->epsilon));
-    const Value *x = value(g, m->x);
-    Shape rest = shape_of(x->shape->rank - m->axis, x->shape->dim + m->axis);
-    ValueId scale = has_value(m->scale) ? emit_reshape(g, m->scale, &rest) : emit_full(g, x->dtype, &rest, 1);
-    ValueId bias = has_value(m->bias) ? emit_reshape(g, m->bias, &rest) : NO_VALUE;
-    ValueId y = emit(g, &op_LayerNormalization, attrs, has_value(bias) ? 3 : 2, (const ValueId[]){ m->x, scale, bias });
+    const DType dtype = value(g, x)->dtype;
+    const Shape *s = value(g, x)->shape, rest = shape_of(s->rank - axis, s->dim + axis);
+    Node *scaled = reader_with_parameter(u, n->out[0], x, axis, &op_Mul), *last = scaled ? scaled : n;
+    Node *shifted = reader_with_parameter(u, last->out[0], x, axis, &op_Add);
+    ValueId scale = scaled ? emit_reshape(g, other_operand(scaled, n->out[0]), &rest) : emit_full(g, dtype, &rest, 1);
+    ValueId bias = shifted ? emit_reshape(g, other_operand(shifted, last->out[0]), &rest) : NO_VALUE;
+    ValueId y = emit(g, &op_LayerNormalization, ATTRS(INT("axis", axis), FLOAT("epsilon", epsilon)), shifted ? 3 : 2,
+                     (const ValueId[]){ x, scale, bias });
 
     if (g->status)
         return;
-    graph_replace(g, m->last[m->n_last - 1]->out[0], y);
-    for (int i = m->n_last; i-- > 0;)
-        graph_remove(g, m->last[i]);
+    graph_replace(g, (shifted ? shifted : last)->out[0], y);
+    if (shifted)
+        graph_remove(g, shifted);
+    if (scaled)
+        graph_remove(g, scaled);
+    graph_remove(g, n);
 }
 
 static Status fuse_layer_norm_run(Graph *g, PassCtx *ctx)
@@ -182,14 +177,14 @@ static Status fuse_layer_norm_run(Graph *g, PassCtx *ctx)
     TRY(uses_find(&u, g, ctx->scratch));
     TRY(rewrite_begin(g, ctx->scratch));
     for (uint32_t i = 0; i < n_node && !g->status; i++) {
-        Found m = { 0 };
+        double epsilon;
+        ValueId x;
+        int axis;
 
         rewrite_read(g, g->node[i]);
-        if (!g->node[i]->op || !fuse_layer_norm_find(g, g->node[i], &m))
+        if (!g->node[i]->op || !fuse_layer_norm_find(g, g->node[i], &x, &axis, &epsilon))
             continue;
-        m.scale = take_in(&u, &m, &op_Mul);
-        m.bias = take_in(&u, &m, &op_Add);
-        fuse_layer_norm_rewrite(g, &m);
+        fuse_layer_norm_rewrite(&u, g, g->node[i], x, axis, epsilon);
         ctx->n_changed++;
     }
     TRY(rewrite_end(g));

@@ -19,14 +19,6 @@
 /* Limits on the host: the bytes of a gradient that may wait, and of all gradients of a group. */
 enum { SMALL_BYTES = 1 << 16, GROUP_BYTES = 1 << 20 };
 
-/* A formula, and the formula that first multiplies the gradient by one more scalar. */
-typedef struct Scaled Scaled;
-struct Scaled {
-    const Graph *formula;
-    Graph *scaled;
-    Scaled *next;
-};
-
 typedef struct Group Group;
 struct Group {
     Node *first; /* represents the group */
@@ -45,7 +37,8 @@ typedef struct {
     Group *groups; /* the newest first */
     Group **slot;  /* [n_slot] hash table by the shared scalars: the newest group of each kind */
     size_t n_slot;
-    Scaled *scaled;
+    const Graph *formula; /* the last one that was scaled, and the formula that first multiplies the gradient by one */
+    Graph *scaled;        /* more scalar */
     Draft draft;
 } Grouping;
 
@@ -75,31 +68,27 @@ static Status scale_formula(Graph **out, const Graph *formula, int grad)
 }
 
 /* Fuses the product with a scalar that makes the gradient of n, if n alone reads it and the device computes the
- * formula. Nodes of one formula share the scaled one. */
+ * formula. */
 static Status take_scale(Grouping *s, Node *n)
 {
     const ValueId grad = n->in[n->n_out];
     const Graph *formula = node_graph(n, "formula");
     Node *mul = value(s->g, grad)->producer;
-    Scaled *x = s->scaled;
 
     if (!mul || mul->op != &op_Mul || s->uses[grad.i] != 1 || mul->device != n->device ||
         in_value(s->g, mul, 1)->shape->rank != 0 || in_value(s->g, mul, 0)->shape->rank == 0)
         return ST_OK;
-    while (x && x->formula != formula)
-        x = x->next;
-    if (!x) {
-        if (!(x = ARENA_NEW(s->ctx->scratch, Scaled, 1)))
-            return FAIL_NOMEM();
-        TRY(scale_formula(&x->scaled, formula, n->n_out));
-        x->formula = formula;
-        x->next = s->scaled;
-        s->scaled = x;
+    if (s->formula != formula) {
+        graph_free(s->scaled);
+        s->scaled = NULL;
+        s->formula = NULL;
+        TRY(scale_formula(&s->scaled, formula, n->n_out));
+        s->formula = formula;
     }
     draft_begin(&s->draft, n, n->op);
     draft_in(&s->draft, n->n_out, mul->in[0]);
     draft_in(&s->draft, n->n_in, mul->in[1]);
-    draft_attr(&s->draft, &(Attr)GRAPH("formula", x->scaled));
+    draft_attr(&s->draft, &(Attr)GRAPH("formula", s->scaled));
     draft_absorb(&s->draft, mul);
     s->ctx->n_changed += draft_try_apply(&s->draft);
     return s->g->status;
@@ -257,8 +246,7 @@ static Status group_updates_run(Graph *g, PassCtx *ctx)
     Grouping s = { .g = g, .ctx = ctx };
     Status st = group(&s);
 
-    for (Scaled *x = s.scaled; x; x = x->next)
-        graph_free(x->scaled);
+    graph_free(s.scaled);
     return st;
 }
 

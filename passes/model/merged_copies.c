@@ -440,22 +440,18 @@ Status copies_find(Meant **out, const Graph *g, const Uses *r, const Trace *t, A
 
 /* ---- warnings ---- */
 
-typedef struct {
-    const char *text; /* the first few names */
-    int n;
-} Names;
-
-static Status merged_copies_add_name(Names *to, Arena *a, const char *name)
+/* Appends the name to *list, the first few of *n names. */
+static Status merged_copies_add_name(const char **list, int *n, Arena *a, const char *name)
 {
-    if (to->n++ < FEW &&
-        !(to->text = arena_printf(a, "%s%s'%s'", to->n > 1 ? to->text : "", to->n > 1 ? ", " : "", name)))
+    if ((*n)++ < FEW && !(*list = arena_printf(a, "%s%s'%s'", *n > 1 ? *list : "", *n > 1 ? ", " : "", name)))
         return FAIL_NOMEM();
     return ST_OK;
 }
 
-static const char *and_more(const Names *of, Arena *a)
+/* Says how many of n names the list leaves out. */
+static const char *and_more(int n, Arena *a)
 {
-    const char *text = of->n > FEW ? arena_printf(a, " and %d more", of->n - FEW) : "";
+    const char *text = n > FEW ? arena_printf(a, " and %d more", n - FEW) : "";
 
     return text ? text : "";
 }
@@ -482,12 +478,14 @@ static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *me
 
 static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
 {
+    const ParameterOptions *p = parameter_options(ctx->opt);
+
     for (uint32_t i = 1; i < g->n_value; i++) {
         const Node *last;
         bool untied = false;
 
-        for (int k = 0; k < parameter_options(ctx->opt)->n_untie && !untied; k++)
-            untied = !fnmatch(parameter_options(ctx->opt)->untie[k], g->value[i]->name, 0);
+        for (int k = 0; k < p->n_untie && !untied; k++)
+            untied = !fnmatch(p->untie[k], g->value[i]->name, 0);
         if (untied || !merged_copies_is_open(g, r, meant, t, i))
             continue;
         last = r->reader[r->first[i + 1] - 1].n;
@@ -503,7 +501,8 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
 /* Warns of tensors that onnxsim removed and that no reader is known to mean. */
 static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
 {
-    Names lost = { "", 0 };
+    const char *lost = "";
+    int n_lost = 0;
 
     for (int i = 0; i < t->n_value; i++) {
         bool found = !trace_lacks(t, g, t->value[i]);
@@ -511,14 +510,14 @@ static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const
         for (uint32_t k = 0; k < r->first[g->n_value] && !found; k++)
             found = meant[k].name && !strcmp(meant[k].name, t->value[i]);
         if (!found)
-            TRY(merged_copies_add_name(&lost, ctx->scratch, t->value[i]));
+            TRY(merged_copies_add_name(&lost, &n_lost, ctx->scratch, t->value[i]));
     }
-    if (!lost.n)
+    if (!n_lost)
         return ST_OK;
     return report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                        "onnxsim removed %s%s from the file: equal to other tensors, or folded into them, they are not "
                        "trained as parameters of their own (docs/export.md tells how to keep them)",
-                       lost.text, and_more(&lost, ctx->scratch));
+                       lost, and_more(n_lost, ctx->scratch));
 }
 
 /* Returns 2 for "node_linear_2" and sets *base to the length of "node_linear"; 0: the name has no number. */
@@ -598,7 +597,8 @@ static Status warn_gaps(const Graph *g, const Uses *r, const Trace *t, PassCtx *
 /* A tool that merged equal tensors may have merged equal nodes without a trace: warns of nodes with several readers. */
 static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
 {
-    Names shared = { "", 0 };
+    const char *shared = "";
+    int n_shared = 0;
     bool merged = false; /* a reader without the exporter's own record means a copy */
 
     for (uint32_t k = 0; k < r->first[g->n_value] && !merged; k++)
@@ -607,14 +607,14 @@ static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, cons
         return ST_OK;
     FOR_NODES(g, n)
         if (*n->name == '/' && has_parameter(g, n) && uses_count(r, n->out[0]) > 1)
-            TRY(merged_copies_add_name(&shared, ctx->scratch, n->name));
-    if (!shared.n)
+            TRY(merged_copies_add_name(&shared, &n_shared, ctx->scratch, n->name));
+    if (!n_shared)
         return ST_OK;
     return report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                        "a tool merged equal tensors of this file, and nodes that were equal leave no trace: if %s%s, "
                        "which several nodes read, stood for copies of a layer too, these are trained as one "
                        "(docs/export.md)",
-                       shared.text, and_more(&shared, ctx->scratch));
+                       shared, and_more(n_shared, ctx->scratch));
 }
 
 Status copies_warn(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)

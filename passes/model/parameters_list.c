@@ -37,8 +37,8 @@ static const char *best_match(const char *const *pattern, int n, const char *nam
 
 PatternRule pattern_rule(const BuildOptions *opt, const char *name, const char **pattern)
 {
-    const char *train = best_match(parameter_options(opt)->train, parameter_options(opt)->n_train, name),
-               *freeze = best_match(parameter_options(opt)->freeze, parameter_options(opt)->n_freeze, name);
+    const ParameterOptions *p = parameter_options(opt);
+    const char *train = best_match(p->train, p->n_train, name), *freeze = best_match(p->freeze, p->n_freeze, name);
     PatternRule rule = !train && !freeze ? PATTERN_SILENT : PATTERN_FREEZE;
 
     if (train && (!freeze || literal_characters(train) > literal_characters(freeze)))
@@ -62,29 +62,23 @@ static bool matches_any(const Graph *g, const char *pattern)
 
 Status pattern_check(const BuildOptions *opt, const Graph *g)
 {
+    const ParameterOptions *p = parameter_options(opt);
     Problems wrong = { 0 };
 
-    for (int i = 0; i < parameter_options(opt)->n_freeze; i++)
-        if (!matches_any(g, parameter_options(opt)->freeze[i]))
+    for (int i = 0; i < p->n_freeze; i++)
+        if (!matches_any(g, p->freeze[i]))
             problems_add(&wrong, "--freeze '%s' matches no parameter (graph-transform --parameters lists them)",
-                         parameter_options(opt)->freeze[i]);
-    for (int i = 0; i < parameter_options(opt)->n_train; i++)
-        if (!matches_any(g, parameter_options(opt)->train[i]))
+                         p->freeze[i]);
+    for (int i = 0; i < p->n_train; i++)
+        if (!matches_any(g, p->train[i]))
             problems_add(&wrong, "--train '%s' matches no tensor of floats (graph-transform --parameters lists them)",
-                         parameter_options(opt)->train[i]);
+                         p->train[i]);
     return problems_fail(&wrong, E_INVALID, "what is trained");
 }
 
 /* ---- the list ---- */
 
 enum { MOST_NAMES = 16 }; /* in a message */
-
-typedef struct {
-    const Graph *g;
-    int n_unmatched;
-    uint64_t *digest; /* by value id; NULL: not computed yet */
-    Arena *arena;
-} Match;
 
 static bool is_candidate(const Graph *g, uint32_t i)
 {
@@ -93,18 +87,29 @@ static bool is_candidate(const Graph *g, uint32_t i)
     return v->kind == V_CONST && dtype_is_float(v->dtype) && v->init && v->init->data;
 }
 
+/* By value id: the digest of a candidate's numbers. */
+static uint64_t *find_digests(const Graph *g, Arena *a)
+{
+    uint64_t *digest = ARENA_NEW(a, uint64_t, g->n_value);
+
+    for (uint32_t i = 1; digest && i < g->n_value; i++)
+        if (is_candidate(g, i))
+            digest[i] = tensor_digest(g->value[i]->init, false);
+    return digest;
+}
+
 /* Matches all tensors with the key's numbers: initializers, or if there are none, constants of nodes.  Equal tensors
  * are indistinguishable, so the key means all of them. */
-static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey *k)
+static bool take_numbers(ParameterMatch *out, const Graph *g, const uint64_t *digest, const ParameterKey *k)
 {
     bool found = false;
 
     for (int nodes = 0; nodes < 2 && !found; nodes++)
-        for (uint32_t i = 1; i < m->g->n_value; i++) {
-            if (!is_candidate(m->g, i) || shape_numel(m->g->value[i]->shape) != k->numel)
+        for (uint32_t i = 1; i < g->n_value; i++) {
+            if (!is_candidate(g, i) || shape_numel(g->value[i]->shape) != k->numel)
                 continue;
-            if ((m->digest[i] != k->digest && m->digest[i] != k->digest_transposed) ||
-                (m->g->value[i]->origin == ORIGIN_NODE) != (nodes == 1))
+            if ((digest[i] != k->digest && digest[i] != k->digest_transposed) ||
+                (g->value[i]->origin == ORIGIN_NODE) != (nodes == 1))
                 continue;
             found = true;
             if (out->by[i])
@@ -115,48 +120,44 @@ static bool take_numbers(ParameterMatch *out, const Match *m, const ParameterKey
     return found;
 }
 
-static Status match_key(ParameterMatch *out, Match *m, const ParameterKey *k, Problems *unmatched)
+/* May the key name no tensor that is trained?  A state_dict has buffers besides parameters. */
+static bool is_buffers_key(const ParameterKey *k)
 {
-    ValueId v = graph_find(m->g, k->name);
-    bool found = has_value(v) && is_candidate(m->g, v.i), buffer;
-
-    if (has_value(v) && value(m->g, v)->kind == V_CONST && !found)
-        return ST_OK; /* an integer tensor is not trainable, and not missing either */
-    if (found) {
-        out->by[v.i] = k->name;
-        out->key[v.i] = k;
-    } else if (k->has_numbers && k->is_float) {
-        if (!m->digest) {
-            if (!(m->digest = ARENA_NEW(m->arena, uint64_t, m->g->n_value)))
-                return FAIL_NOMEM();
-            for (uint32_t i = 1; i < m->g->n_value; i++)
-                if (is_candidate(m->g, i))
-                    m->digest[i] = tensor_digest(m->g->value[i]->init, false);
-        }
-        found = take_numbers(out, m, k);
-    }
-    /* A state_dict has buffers besides parameters. */
-    buffer = (k->has_numbers && (!k->is_float || k->looks == LOOKS_MASK || k->looks == LOOKS_WAVES)) ||
-             name_meaning(k->name) == MEANS_BUFFER;
-    if (!found && !buffer && m->n_unmatched++ < MOST_NAMES)
-        problems_add(unmatched, "'%s'%s", k->name,
-                     k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
-    return ST_OK;
+    return (k->has_numbers && (!k->is_float || k->looks == LOOKS_MASK || k->looks == LOOKS_WAVES)) ||
+           name_meaning(k->name) == MEANS_BUFFER;
 }
 
 Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, Arena *a)
 {
-    Match m = { .g = g, .arena = a };
+    const uint64_t *digest = NULL; /* computed when a key first needs them */
     Problems unmatched = { 0 };
+    int n_unmatched = 0;
 
     out->by = ARENA_NEW(a, const char *, g->n_value);
     out->key = ARENA_NEW(a, const ParameterKey *, g->n_value);
     if (!out->by || !out->key)
         return FAIL_NOMEM();
-    for (int i = 0; i < list->n; i++)
-        TRY(match_key(out, &m, &list->key[i], &unmatched));
-    if (m.n_unmatched > MOST_NAMES)
-        problems_add(&unmatched, "and %d more", m.n_unmatched - MOST_NAMES);
+    for (int i = 0; i < list->n; i++) {
+        const ParameterKey *k = &list->key[i];
+        const ValueId v = graph_find(g, k->name);
+        bool found = has_value(v) && is_candidate(g, v.i);
+
+        if (has_value(v) && value(g, v)->kind == V_CONST && !found)
+            continue; /* an integer tensor is not trainable, and not missing either */
+        if (found) {
+            out->by[v.i] = k->name;
+            out->key[v.i] = k;
+        } else if (k->has_numbers && k->is_float) {
+            if (!digest && !(digest = find_digests(g, a)))
+                return FAIL_NOMEM();
+            found = take_numbers(out, g, digest, k);
+        }
+        if (!found && !is_buffers_key(k) && n_unmatched++ < MOST_NAMES)
+            problems_add(&unmatched, "'%s'%s", k->name,
+                         k->has_numbers && k->looks == LOOKS_UNIFORM ? " (one number throughout)" : "");
+    }
+    if (n_unmatched > MOST_NAMES)
+        problems_add(&unmatched, "and %d more", n_unmatched - MOST_NAMES);
     return problems_fail(&unmatched, E_INVALID,
                          "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
                          "drop tensors: docs/parameters.md)",

@@ -33,13 +33,6 @@ static bool is_zero_row(const Row *r)
     return true;
 }
 
-/* A table of sines and cosines that was shifted and scaled: each pair (sine, cosine) is on the circle around
- * (center, center) with this squared radius. */
-typedef struct {
-    double center, square;
-} Circle;
-static const Circle UNIT = { 0, 1 };
-
 /* Distance of a number from its partner.  Partners are side by side (blocks 0), or half a block apart in each of that
  * many blocks, one for each axis of an image. */
 static int64_t half_of(const Row *r, int blocks)
@@ -81,8 +74,10 @@ static bool has_three_numbers(const Tensor *t)
     return false;
 }
 
-/* Fits the circle to the first rows by least squares: a^2 + b^2 = 2 c (a + b) + square - 2 c^2 is a line in a + b. */
-static bool find_circle(Circle *out, const Tensor *t, int axis, int blocks)
+/* A table of sines and cosines may be shifted and scaled: each pair (sine, cosine) is on the circle around
+ * (center, center) with the squared radius `square`.  Fits that circle to the first rows by least squares:
+ * a^2 + b^2 = 2 c (a + b) + square - 2 c^2 is a line in a + b. */
+static bool find_circle(double *center, double *square, const Tensor *t, int axis, int blocks)
 {
     const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
     double n = 0, x = 0, y = 0, xx = 0, xy = 0, a, b, slope;
@@ -104,13 +99,14 @@ static bool find_circle(Circle *out, const Tensor *t, int axis, int blocks)
         }
     }
     slope = (n * xy - x * y) / (n * xx - x * x);
-    *out = (Circle){ slope / 2, (y - slope * x) / n + slope * slope / 2 };
-    return used > 1 && n >= MIN_WAVES && out->square > 0 && isfinite(out->square) && has_three_numbers(t);
+    *center = slope / 2;
+    *square = (y - slope * x) / n + slope * slope / 2;
+    return used > 1 && n >= MIN_WAVES && *square > 0 && isfinite(*square) && has_three_numbers(t);
 }
 
 /* Are the pairs of the rows along the axis on the circle?  An odd number of elements leaves one without a partner: the
  * last, or (blocks ODD_SINES) the last sine.  Half of the rows may be zeros, for a class token or for padding. */
-static bool is_waves_of(const Tensor *t, int axis, int blocks, const Circle *c)
+static bool is_waves_of(const Tensor *t, int axis, int blocks, double center, double square)
 {
     const int64_t rows = tensor_numel(t) / t->shape.dim[axis];
     int64_t n_zero = 0;
@@ -123,9 +119,9 @@ static bool is_waves_of(const Tensor *t, int axis, int blocks, const Circle *c)
         n_zero += zero;
         for (int64_t k = 0; k < row.n / 2 && !zero; k++) {
             pair_of(&a, &b, &row, k, half_of(&row, blocks));
-            a -= c->center;
-            b -= c->center;
-            if (!(fabs(a * a + b * b - c->square) < 1e-3 * c->square))
+            a -= center;
+            b -= center;
+            if (!(fabs(a * a + b * b - square) < 1e-3 * square))
                 return false;
         }
     }
@@ -136,15 +132,15 @@ static bool is_waves_along(const Tensor *t, int axis)
 {
     const int64_t width = t->shape.dim[axis];
     const bool odd = width % 2;
-    Circle c;
+    double center, square;
 
     for (int blocks = 0; blocks <= ODD_SINES; blocks++) {
         const bool fits = blocks == ODD_SINES || (odd && blocks < 2)
                               ? odd && width > 4
                               : width >= 2 && width % (blocks ? 2 * blocks : 2) == 0;
 
-        if (fits && (is_waves_of(t, axis, blocks, &UNIT) ||
-                     (find_circle(&c, t, axis, blocks) && is_waves_of(t, axis, blocks, &c))))
+        if (fits && (is_waves_of(t, axis, blocks, 0, 1) ||
+                     (find_circle(&center, &square, t, axis, blocks) && is_waves_of(t, axis, blocks, center, square))))
             return true;
     }
     return false;

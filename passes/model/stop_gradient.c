@@ -12,13 +12,6 @@
 #include "passes/pass.h"
 #include "passes/options/parameters.h"
 
-typedef struct {
-    Graph *g;
-    PassCtx *ctx;
-    ValueId *stopped; /* by value id: its StopGradient */
-    uint32_t n_value;
-} Stop;
-
 /* Does the pattern, NODE or NODE:INDEX, match the reader's name, or the name and this input? */
 static bool is_reader(Arena *a, const char *pattern, const Node *reader, int input)
 {
@@ -48,40 +41,41 @@ static bool matches(const Graph *g, Arena *a, const char *pattern, ValueId v, co
     return !fnmatch(name, x->name, 0) || (x->producer && *x->producer->name && !fnmatch(name, x->producer->name, 0));
 }
 
-static Status stop_edge(Stop *s, ValueId *out, ValueId v)
+/* *out: StopGradient of v, one node for all its readers.  `stopped`: by value id. */
+static Status stop_value(ValueId *out, Graph *g, ValueId *stopped, ValueId v)
 {
-    if (!has_value(s->stopped[v.i]))
-        s->stopped[v.i] = import_emit(s->g, &op_StopGradient, NULL, 1, &v);
-    *out = s->stopped[v.i];
-    s->ctx->n_changed++;
-    return s->g->status;
+    if (!has_value(stopped[v.i]))
+        stopped[v.i] = import_emit(g, &op_StopGradient, NULL, 1, &v);
+    *out = stopped[v.i];
+    return g->status;
 }
 
-static Status stop_gradient_apply(Stop *s, const char *pattern, bool *any)
+/* Stops gradients where the pattern matches a value below `n_value` and its reader.  *n: the number of places. */
+static Status stop_gradient_apply(int *n, Graph *g, const char *pattern, ValueId *stopped, uint32_t n_value, Arena *a)
 {
-    Graph *g = s->g;
     const uint32_t n_node = g->n_node;
     ValueId by;
 
+    *n = 0;
     for (uint32_t k = 0; k < n_node; k++) {
-        Node *n = g->node[k];
+        Node *reader = g->node[k];
 
-        for (int i = 0; n->op && !op_stops(n->op) && i < n->n_in; i++) {
-            if (!has_value(n->in[i]) || n->in[i].i >= s->n_value ||
-                !matches(g, s->ctx->scratch, pattern, n->in[i], n, i))
+        for (int i = 0; reader->op && !op_stops(reader->op) && i < reader->n_in; i++) {
+            if (!has_value(reader->in[i]) || reader->in[i].i >= n_value ||
+                !matches(g, a, pattern, reader->in[i], reader, i))
                 continue;
-            TRY(stop_edge(s, &by, n->in[i]));
-            node_set_input(g, n, i, by);
-            *any = true;
+            TRY(stop_value(&by, g, stopped, reader->in[i]));
+            node_set_input(g, reader, i, by);
+            ++*n;
         }
     }
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        if (v.i >= s->n_value || value(g, v)->kind == V_INPUT || !matches(g, s->ctx->scratch, pattern, v, NULL, 0))
+        if (v.i >= n_value || value(g, v)->kind == V_INPUT || !matches(g, a, pattern, v, NULL, 0))
             continue;
-        TRY(stop_edge(s, &g->output[i].value, v));
-        *any = true;
+        TRY(stop_value(&g->output[i].value, g, stopped, v));
+        ++*n;
     }
     return ST_OK;
 }
@@ -100,19 +94,22 @@ bool stop_gradient_names(const Graph *g, const char *pattern, Arena *a)
 
 static Status stop_gradient_run(Graph *g, PassCtx *ctx)
 {
-    Stop s = { .g = g, .ctx = ctx, .n_value = g->n_value };
+    const ParameterOptions *p = parameter_options(ctx->opt);
+    const uint32_t n_value = g->n_value;
+    ValueId *stopped;
     Problems wrong = { 0 };
 
-    if (!parameter_options(ctx->opt)->n_stop)
+    if (!p->n_stop)
         return ST_OK;
-    if (!(s.stopped = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
+    if (!(stopped = ARENA_NEW(ctx->scratch, ValueId, n_value)))
         return FAIL_NOMEM();
-    for (int i = 0; i < parameter_options(ctx->opt)->n_stop; i++) {
-        bool any = false;
+    for (int i = 0; i < p->n_stop; i++) {
+        int n;
 
-        TRY(stop_gradient_apply(&s, parameter_options(ctx->opt)->stop[i], &any));
-        if (!any)
-            problems_add(&wrong, "'%s'", parameter_options(ctx->opt)->stop[i]);
+        TRY(stop_gradient_apply(&n, g, p->stop[i], stopped, n_value, ctx->scratch));
+        if (!n)
+            problems_add(&wrong, "'%s'", p->stop[i]);
+        ctx->n_changed += n;
     }
     TRY(problems_fail(&wrong, E_INVALID,
                       "--stop-gradient: no value that a node reads, or none of a node, has a name like"));

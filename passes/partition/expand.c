@@ -384,17 +384,17 @@ static Status expand_there(Expander *x, Node *n)
 /* ---- of one replica's part ---- */
 
 /* Replica r's copy of a value that every replica has, or r alone. */
-static ValueId at_home(Expander *x, ValueId v, int r)
+static ValueId on_replica(Expander *x, ValueId v, int r)
 {
     const ValueId *list;
 
-    if (x->t->home_of[v.i])
+    if (x->t->value_only_on[v.i])
         return x->there[v.i];
     list = copies_of(x, v, PLACE_B);
     return list ? list[x->p->device_of[r]] : NO_VALUE;
 }
 
-static Status expand_home(Expander *x, Node *n, int r)
+static Status expand_on_replica(Expander *x, Node *n, int r)
 {
     ValueId *in = ARENA_NEW(x->once, ValueId, n->n_in);
     Node was, *copy;
@@ -403,7 +403,7 @@ static Status expand_home(Expander *x, Node *n, int r)
         return FAIL_NOMEM();
     TRY(remember(x, &was, n));
     for (int i = 0; i < was.n_in; i++)
-        if (has_value(was.in[i]) && !has_value(in[i] = at_home(x, was.in[i], r)))
+        if (has_value(was.in[i]) && !has_value(in[i] = on_replica(x, was.in[i], r)))
             return fail_or_nomem(x);
     if (!(copy = clone_node(x, &was, to_renew(n), in, r, x->p->device_of[r])))
         return fail_or_nomem(x);
@@ -437,9 +437,9 @@ static Status expand_one(Expander *x, Node *n)
 
 static Status expand_node(Expander *x, Node *n)
 {
-    const int home = x->t->home[n->index];
+    const int only_on = x->t->only_on[n->index];
 
-    if (home == HOME_CUT) { /* each replica's part becomes its copy of that output */
+    if (only_on == PARTS_CUT) { /* each replica's part becomes its copy of that output */
         const ValueId *list = copies_of(x, n->in[0], x->t->want[n->index][0]);
 
         if (!list)
@@ -450,19 +450,19 @@ static Status expand_node(Expander *x, Node *n)
         }
         return ST_OK;
     }
-    if (home == HOME_JOINED) { /* the inputs become the replicas' copies of the output */
+    if (only_on == PARTS_JOINED) { /* the inputs become the replicas' copies of the output */
         ValueId *list = ARENA_NEW(x->a, ValueId, n->n_in);
 
         if (!list)
             return FAIL_NOMEM();
         for (int r = 0; r < n->n_in; r++)
-            if (!has_value(list[r] = at_home(x, n->in[r], r)))
+            if (!has_value(list[r] = on_replica(x, n->in[r], r)))
                 return fail_or_nomem(x);
         x->native[n->out[0].i] = list;
         return ST_OK;
     }
-    if (home)
-        return expand_home(x, n, home - 1);
+    if (only_on)
+        return expand_on_replica(x, n, only_on - 1);
     if (n->op->flags & OPF_RANDOM && varies(x, n->out[0]))
         return expand_drawn(x, n);
     return x->t->there && x->t->there[n->index] ? expand_there(x, n) : expand_one(x, n);

@@ -31,8 +31,6 @@ typedef struct {
     double best_bytes; /* received by a replica for it */
 } Mix;
 
-static bool by_replica(Place at) { return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at); }
-
 /* ---- slices ---- */
 
 /* Cuts an axis of that size into the replicas' slices: like the batch if possible, so that samples stay in place,
@@ -115,7 +113,7 @@ static Place seen_of(const Mix *m, const Placement *p, int o)
     Place seen = native;
 
     for (int i = 0; native.kind == PL_S && i < p->node->n_in; i++) {
-        if (!has_value(p->node->in[i]) || !by_replica(m->have[i]) ||
+        if (!has_value(p->node->in[i]) || !place_by_replica(m->have[i]) ||
             !shape_eq(in_value(p->g, p->node, i)->shape, value(p->g, p->node->out[o])->shape))
             continue;
         if (place_eq(m->have[i], native))
@@ -166,7 +164,7 @@ static Status apply_rule(Mix *m)
 static bool can_be(const Placement *p, ValueId v, Place at)
 {
     return !has_value(v) || at.kind == PL_B || (at.kind == PL_P && !at.split) ||
-           (by_replica(at) && place_can_split(p, value(p->g, v)->shape, at));
+           (place_by_replica(at) && place_can_split(p, value(p->g, v)->shape, at));
 }
 
 /* Does the trial mix nothing, with every value in parts or slices of replicas, or whole? */
@@ -216,7 +214,7 @@ static void keep_if_cheaper(Mix *m, int axis)
 /* Does the node want input i in another placement than its division? */
 static bool is_disputed(const Mix *m, int i)
 {
-    return has_value(m->p->node->in[i]) && by_replica(m->have[i]) && !place_eq(m->p->in[i], m->have[i]);
+    return has_value(m->p->node->in[i]) && place_by_replica(m->have[i]) && !place_eq(m->p->in[i], m->have[i]);
 }
 
 /* Input `only`, or all that are disputed (-1), in slices along `axis`. */

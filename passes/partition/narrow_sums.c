@@ -13,21 +13,16 @@
 #include "passes/pass.h"
 #include "passes/options/collectives.h"
 
-typedef struct {
-    Graph *g;
-    DType to;
-    const bool *inner; /* [value] a path leads from it to a replica's own computation */
-    Node **reader;     /* [value] the one node that reads it; NULL: none, or several */
-} Narrow;
-
-static bool narrows(const Narrow *w, const Node *n)
+/* Does the node sum floats that nothing of a replica's own is computed from?  `inner`, by value id: a path leads from
+ * it to a replica's own computation. */
+static bool narrows(const Graph *g, const Node *n, const bool *inner)
 {
-    const Value *v = n->op->flags & OPF_COLLECTIVE && n->n_in ? in_value(w->g, n, 0) : NULL;
+    const Value *v = n->op->flags & OPF_COLLECTIVE && n->n_in ? in_value(g, n, 0) : NULL;
 
     if (!v || !exchange_of(n).sum || shape_numel(v->shape) <= 1 || !(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
         return false;
     for (int o = 0; o < n->n_out; o++)
-        if (w->inner[n->out[o].i])
+        if (inner[n->out[o].i])
             return false;
     return true;
 }
@@ -44,35 +39,35 @@ static ValueId placed(Graph *g, ValueId v, const Value *like)
     return v;
 }
 
-/* The divisor on device d if every copy of the sum is only read by a division; otherwise NO_VALUE. */
-static ValueId divisor_on(const Narrow *w, const Node *sum, int d)
+/* The divisor on device d if every copy of the sum is only read by a division; otherwise NO_VALUE.  `reader`, by value
+ * id: the one node that reads it; NULL: none does, or several do. */
+static ValueId divisor_on(const Graph *g, Node *const *reader, const Node *sum, int d)
 {
     for (int o = 0; o < sum->n_out; o++) {
-        const Node *by = w->reader[sum->out[o].i];
+        const Node *by = reader[sum->out[o].i];
 
         if (!by || by->op != &op_Div || !value_eq(by->in[0], sum->out[o]))
             return NO_VALUE;
-        if (value(w->g, sum->out[o])->device == d)
+        if (value(g, sum->out[o])->device == d)
             return by->in[1];
     }
     return NO_VALUE;
 }
 
-static ValueId narrowed(const Narrow *w, const Node *sum, ValueId v)
+/* The operand v of the sum in type `to`, divided first where the sum is. */
+static ValueId narrowed(Graph *g, DType to, Node *const *reader, const Node *sum, ValueId v)
 {
-    Graph *g = w->g;
     const Value like = *value(g, v);
-    const ValueId by = divisor_on(w, sum, like.device);
+    const ValueId by = divisor_on(g, reader, sum, like.device);
 
     if (has_value(by))
         v = placed(g, EMIT(g, Div, NULL, v, by), &like);
-    return placed(g, emit_cast(g, v, w->to), &like);
+    return placed(g, emit_cast(g, v, to), &like);
 }
 
-static Status narrow_sums_narrow(const Narrow *w, Node *sum, Arena *scratch)
+static Status narrow_sums_narrow(Graph *g, DType to, Node *const *reader, Node *sum, Arena *scratch)
 {
-    Graph *g = w->g;
-    const bool divided = has_value(divisor_on(w, sum, value(g, sum->out[0])->device));
+    const bool divided = has_value(divisor_on(g, reader, sum, value(g, sum->out[0])->device));
     const char **names = ARENA_NEW(scratch, const char *, sum->n_out);
     ValueId *in = ARENA_NEW(scratch, ValueId, sum->n_in);
     Node *made;
@@ -81,7 +76,7 @@ static Status narrow_sums_narrow(const Narrow *w, Node *sum, Arena *scratch)
         return FAIL_NOMEM();
     graph_begin_purpose(g, sum->phase, sum->name);
     for (int i = 0; i < sum->n_in; i++)
-        in[i] = narrowed(w, sum, sum->in[i]);
+        in[i] = narrowed(g, to, reader, sum, sum->in[i]);
     for (int o = 0; o < sum->n_out; o++)
         if (!(names[o] = arena_printf(scratch, "%s.narrow", value(g, sum->out[o])->name)))
             return FAIL_NOMEM();
@@ -91,7 +86,7 @@ static Status narrow_sums_narrow(const Narrow *w, Node *sum, Arena *scratch)
     TRY(node_infer(g, made));
     for (int o = 0; o < sum->n_out; o++) {
         const Value *old = value(g, sum->out[o]);
-        Node *by = divided ? w->reader[sum->out[o].i] : sum;
+        Node *by = divided ? reader[sum->out[o].i] : sum;
         Value *v = value(g, made->out[o]);
 
         v->device = old->device;
@@ -105,15 +100,18 @@ static Status narrow_sums_narrow(const Narrow *w, Node *sum, Arena *scratch)
     return g->status;
 }
 
-static Status narrow_sums_find(Narrow *w, Arena *scratch)
+static Status narrow_sums_run(Graph *g, PassCtx *ctx)
 {
-    const Graph *g = w->g;
-    bool *inner = ARENA_NEW(scratch, bool, g->n_value), *read = ARENA_NEW(scratch, bool, g->n_value);
+    const DType to = collective_options(ctx->opt)->reduce;
+    const uint32_t n_node = g->n_node;
+    bool *inner = ARENA_NEW(ctx->scratch, bool, g->n_value), *read = ARENA_NEW(ctx->scratch, bool, g->n_value);
+    Node **reader = ARENA_NEW(ctx->scratch, Node *, g->n_value);
 
-    w->reader = ARENA_NEW(scratch, Node *, g->n_value);
-    if (!inner || !read || !w->reader)
+    if (to == DT_NONE)
+        return ST_OK;
+    if (!inner || !read || !reader)
         return FAIL_NOMEM();
-    for (uint32_t k = g->n_node; k-- > 0;) {
+    for (uint32_t k = n_node; k-- > 0;) {
         Node *n = g->node[k];
         bool leads = n->replica >= 0;
 
@@ -121,26 +119,14 @@ static Status narrow_sums_find(Narrow *w, Arena *scratch)
             leads |= inner[n->out[o].i];
         for (int i = 0; n->op && i < n->n_in; i++) {
             inner[n->in[i].i] |= leads;
-            w->reader[n->in[i].i] = read[n->in[i].i] ? NULL : n;
+            reader[n->in[i].i] = read[n->in[i].i] ? NULL : n;
             read[n->in[i].i] = true;
         }
         inner[0] = false;
     }
-    w->inner = inner;
-    return ST_OK;
-}
-
-static Status narrow_sums_run(Graph *g, PassCtx *ctx)
-{
-    Narrow w = { .g = g, .to = collective_options(ctx->opt)->reduce };
-    const uint32_t n_node = g->n_node;
-
-    if (w.to == DT_NONE)
-        return ST_OK;
-    TRY(narrow_sums_find(&w, ctx->scratch));
     for (uint32_t i = 0; i < n_node; i++)
-        if (g->node[i]->op && narrows(&w, g->node[i])) {
-            TRY(narrow_sums_narrow(&w, g->node[i], ctx->scratch));
+        if (g->node[i]->op && narrows(g, g->node[i], inner)) {
+            TRY(narrow_sums_narrow(g, to, reader, g->node[i], ctx->scratch));
             ctx->n_changed++;
         }
     return ctx->n_changed ? graph_sort(g) : ST_OK;

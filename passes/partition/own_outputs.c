@@ -15,14 +15,6 @@
 
 enum { AS_PLACED = -1, AS_VECTOR = -2 };
 
-typedef struct {
-    OwnParts own;
-    bool placed; /* outputs other than numbers are joined where placed */
-    int given;   /* otherwise the axis of every output */
-    int *axis;   /* by output: the axis that joins the replicas' outputs; AS_PLACED, AS_VECTOR */
-    int filled;  /* parts that have samples */
-} OwnOutputs;
-
 /* The axis along which all split inputs have the samples; -1: there is none, and outputs are joined where they are
  * placed. */
 static Status find_inputs_axis(int *out, const Graph *g, PassCtx *ctx)
@@ -52,9 +44,8 @@ static const char *axis_text(PassCtx *ctx, int axis)
 }
 
 /* E_SHAPE: parts of different sizes are to be joined along another axis than the samples'. */
-static Status check_joined(const OwnOutputs *u, const Output *y, int axis)
+static Status check_joined(const OwnParts *o, const Output *y, int axis)
 {
-    const OwnParts *o = &u->own;
     const int samples = own_parts_growing(o, y->value);
     int64_t first = 0;
 
@@ -71,26 +62,27 @@ static Status check_joined(const OwnOutputs *u, const Output *y, int axis)
     return ST_OK;
 }
 
-static Status find_axis(int *out, const OwnOutputs *u, const Output *y)
+/* *out: the axis that joins the replicas' outputs; AS_PLACED, AS_VECTOR.  `given`: the axis of every output that is no
+ * number, unless they are joined where `placed`. */
+static Status find_axis(int *out, const OwnParts *o, const Output *y, bool placed, int given)
 {
-    const OwnParts *o = &u->own;
     const BuildOptions *opt = o->ctx->opt;
     const Shape *s = own_parts_value(o, y->value)->shape;
     int axis;
 
     *out = AS_PLACED;
-    if (!shape_known(s) || (s->rank && u->placed))
+    if (!shape_known(s) || (s->rank && placed))
         return ST_OK;
     if (!s->rank) {
         *out = output_options(opt)->numbers_apart && o->depends[y->value.i] ? AS_VECTOR : AS_PLACED;
         return ST_OK;
     }
-    if ((axis = axis_of_rank(u->given, s->rank)) < 0)
-        return FAIL(E_SHAPE, "--output-axis %s: output '%s' has rank %d, and no such axis", axis_text(o->ctx, u->given),
+    if ((axis = axis_of_rank(given, s->rank)) < 0)
+        return FAIL(E_SHAPE, "--output-axis %s: output '%s' has rank %d, and no such axis", axis_text(o->ctx, given),
                     y->name, s->rank);
     if (own_parts_axis(o, y->value) != axis)
         *out = axis;
-    return o->parts ? check_joined(u, y, axis) : ST_OK;
+    return o->parts ? check_joined(o, y, axis) : ST_OK;
 }
 
 /* A part's own value of an output in the shape for joining: a number becomes a vector of one. */
@@ -104,74 +96,66 @@ static ValueId own_output(OwnParts *o, int output)
                : emit_untyped(o->g, &op_Reshape, NULL, 2, (ValueId[]){ own, emit_ints(o->g, 1, &one) });
 }
 
-static Status own_outputs_join(OwnOutputs *u, int i, const ValueId *of)
+/* Output i becomes the `filled` own outputs of the replicas that have samples, along the axis. */
+static Status own_outputs_join(const OwnParts *o, int i, int axis, int filled, const ValueId *of)
 {
-    const OwnParts *o = &u->own;
     Output *y = &o->g->output[i];
-    const bool vector = u->axis[i] == AS_VECTOR;
+    const bool vector = axis == AS_VECTOR;
 
-    y->value = emit_untyped(o->g, &op_Concat, ATTRS(INT("axis", vector ? 0 : u->axis[i])), u->filled, of);
+    y->value = emit_untyped(o->g, &op_Concat, ATTRS(INT("axis", vector ? 0 : axis)), filled, of);
     y->dim_param = NULL;
     TRY(o->g->status);
     if (vector)
         return report_note(o->ctx->report, NOTE_NUMBERS, y->name,
                            "a vector of what each of %d replicas computes of its own samples (--scalar-outputs each)",
-                           u->filled);
+                           filled);
     return report_note(o->ctx->report, NOTE_NUMBERS, y->name,
-                       "what each of %d replicas computes of its own samples, along axis %d (--output-axis %s)",
-                       u->filled, u->axis[i], axis_text(o->ctx, u->axis[i]));
+                       "what each of %d replicas computes of its own samples, along axis %d (--output-axis %s)", filled,
+                       axis, axis_text(o->ctx, axis));
 }
 
-static Status own_outputs_make(OwnOutputs *u, const bool *wanted)
+static Status find_and_make(OwnParts *own, Graph *g, PassCtx *ctx)
 {
-    OwnParts *o = &u->own;
+    const OutputOptions *out = output_options(ctx->opt);
+    bool *wanted = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1), placed;
+    int *axis = ARENA_NEW(ctx->scratch, int, (size_t)g->n_output + 1), given = out->join_axis, filled, n = 0;
     ValueId *of;
 
-    TRY(own_parts_collect(&of, &u->filled, o, wanted, own_output));
-    for (int i = 0; i < o->g->n_output && u->filled; i++)
-        if (wanted[i])
-            TRY(own_outputs_join(u, i, of + i * o->parts));
-    return graph_sort(o->g);
-}
-
-static Status find_and_make(OwnOutputs *u, Graph *g, PassCtx *ctx)
-{
-    bool *wanted = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1);
-    int n = 0;
-
-    u->given = output_options(ctx->opt)->join_axis;
-    if (output_options(ctx->opt)->join == JOIN_INPUTS)
-        TRY(find_inputs_axis(&u->given, g, ctx));
-    u->placed = output_options(ctx->opt)->join == JOIN_PLACED ||
-                (output_options(ctx->opt)->join == JOIN_INPUTS && u->given < 0);
-    TRY(own_parts_open(&u->own, g, ctx));
-    if (!wanted || !(u->axis = ARENA_NEW(ctx->scratch, int, (size_t)g->n_output + 1)))
+    if (out->join == JOIN_INPUTS)
+        TRY(find_inputs_axis(&given, g, ctx));
+    placed = out->join == JOIN_PLACED || (out->join == JOIN_INPUTS && given < 0);
+    TRY(own_parts_open(own, g, ctx));
+    if (!wanted || !axis)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++) {
-        TRY(find_axis(&u->axis[i], u, &g->output[i]));
-        wanted[i] = u->axis[i] != AS_PLACED;
-        u->own.needed[g->output[i].value.i] |= wanted[i] && u->own.depends[g->output[i].value.i];
+        TRY(find_axis(&axis[i], own, &g->output[i], placed, given));
+        wanted[i] = axis[i] != AS_PLACED;
+        own->needed[g->output[i].value.i] |= wanted[i] && own->depends[g->output[i].value.i];
         n += wanted[i];
     }
     if (!n)
         return ST_OK;
-    if (!u->own.parts)
+    if (!own->parts)
         return FAIL(E_SHAPE, "--scalar-outputs each and --output-axis need the size of the batch, which is not known: "
                              "give --batch-size");
-    own_parts_find(&u->own);
-    return own_outputs_make(u, wanted);
+    own_parts_find(own);
+    TRY(own_parts_collect(&of, &filled, own, wanted, own_output));
+    for (int i = 0; i < g->n_output && filled; i++)
+        if (wanted[i])
+            TRY(own_outputs_join(own, i, axis[i], filled, of + i * own->parts));
+    return graph_sort(g);
 }
 
 static Status own_outputs_run(Graph *g, PassCtx *ctx)
 {
-    const BuildOptions *opt = ctx->opt;
-    OwnOutputs u = { .own = { .g = g } };
+    const OutputOptions *out = output_options(ctx->opt);
+    OwnParts own = { .g = g };
     Status st;
 
-    if ((!output_options(opt)->numbers_apart && output_options(opt)->join == JOIN_PLACED) || replica_count(opt) < 2)
+    if ((!out->numbers_apart && out->join == JOIN_PLACED) || replica_count(ctx->opt) < 2)
         return ST_OK;
-    st = find_and_make(&u, g, ctx);
-    own_parts_close(&u.own);
+    st = find_and_make(&own, g, ctx);
+    own_parts_close(&own);
     return st;
 }
 

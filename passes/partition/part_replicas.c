@@ -36,9 +36,9 @@ static bool is_joined(const Placements *t, const Placement *p, const Partition *
         !are_parts(p->g, &part->batch, value(p->g, n->out[0])->shape, (int)node_int(n, "axis"), n->in, n->n_in))
         return false;
     for (int r = 0; r < n->n_in; r++) {
-        if (p->in[r].kind != PL_B || (t->home_of[n->in[r].i] && t->home_of[n->in[r].i] != r + 1))
+        if (p->in[r].kind != PL_B || (t->value_only_on[n->in[r].i] && t->value_only_on[n->in[r].i] != r + 1))
             return false;
-        any |= t->home_of[n->in[r].i] != 0;
+        any |= t->value_only_on[n->in[r].i] != 0;
     }
     return any;
 }
@@ -52,41 +52,41 @@ static bool is_given(const Placements *t, const Node *n)
     return any;
 }
 
-int home_find(const Placements *t, const Placement *p, const Partition *part)
+int part_replica_find(const Placements *t, const Placement *p, const Partition *part)
 {
     const Node *n = p->node;
-    int home = 0;
+    int only_on = 0;
 
     if (part->loss_device >= 0 || part->shown[part->devices] != part->devices || n->phase == PHASE_UPDATE ||
         op_is_impure(n->op) || n->op->flags & (OPF_SHARES | OPF_STACKS_L | OPF_OWN_SUMS))
         return 0;
     if (is_joined(t, p, part))
-        return HOME_JOINED;
+        return PARTS_JOINED;
     if (is_given(t, n))
         return 0;
     if (is_cut(p, part))
-        return HOME_CUT;
+        return PARTS_CUT;
     for (int i = 0; i < n->n_in; i++) {
-        const int of = t->home_of[n->in[i].i];
+        const int of = t->value_only_on[n->in[i].i];
 
-        if (p->in[i].kind != PL_B || (of && home && of != home))
+        if (p->in[i].kind != PL_B || (of && only_on && of != only_on))
             return 0;
-        home = of ? of : home;
+        only_on = of ? of : only_on;
     }
-    return home;
+    return only_on;
 }
 
-void home_place(Placements *t, Placement *p, const Partition *part, int home)
+void part_replica_place(Placements *t, Placement *p, const Partition *part, int only_on)
 {
     const Node *n = p->node;
 
     for (int i = 0; i < n->n_out; i++) {
         p->out[i] = PLACE_B;
-        if (has_value(n->out[i]) && home != HOME_JOINED)
-            t->home_of[n->out[i].i] = home == HOME_CUT ? i + 1 : home;
+        if (has_value(n->out[i]) && only_on != PARTS_JOINED)
+            t->value_only_on[n->out[i].i] = only_on == PARTS_CUT ? i + 1 : only_on;
     }
-    if (home == HOME_JOINED)
+    if (only_on == PARTS_JOINED)
         p->out[0] = (Place){ .kind = PL_S, .axis = (int)node_int(n, "axis"), .blocks = 1, .split = &part->batch };
-    for (int i = home == HOME_CUT; i < n->n_in; i++)
+    for (int i = only_on == PARTS_CUT; i < n->n_in; i++)
         p->in[i] = PLACE_B;
 }

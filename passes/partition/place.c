@@ -69,47 +69,34 @@ static void want_pieces(Placement *p, const Partition *part)
 
 /* ---- a loss of all samples on one device ---- */
 
-typedef struct {
-    bool *fixed; /* by value id: a constant, or computed from constants alone */
-    bool *made;  /* by value id: computed on that device */
-    bool *read;  /* by value id: read by the loss, and so on that device */
-} Gathered;
-
-/* Is the node computed on the loss's device?  The criterion is, and so are its gradient's nodes that read only values
- * there. */
-static bool is_there(const Gathered *t, const Node *n)
-{
-    bool any = false, all = true;
-
-    for (int i = 0; i < n->n_in; i++) {
-        if (!has_value(n->in[i]) || t->fixed[n->in[i].i])
-            continue;
-        any = true;
-        all &= t->made[n->in[i].i] || t->read[n->in[i].i];
-    }
-    return any && (n->phase == PHASE_CRITERION || (n->phase == PHASE_BACKWARD && all));
-}
-
+/* Finds the nodes that are computed on the loss's device.  The criterion is, and so are its gradient's nodes that read
+ * only values there. */
 static Status find_there(Placements *out, const Graph *g, Arena *a)
 {
-    Gathered t = { ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value) };
+    bool *fixed = ARENA_NEW(a, bool, g->n_value); /* by value id: a constant, or computed from constants alone */
+    bool *held = ARENA_NEW(a, bool, g->n_value);  /* likewise: computed on that device, or read by the loss there */
     bool *there = ARENA_NEW(a, bool, g->n_node);
 
-    if (!t.fixed || !t.made || !t.read || !there)
+    if (!fixed || !held || !there)
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++)
-        t.fixed[i] = g->value[i]->kind == V_CONST;
+        fixed[i] = g->value[i]->kind == V_CONST;
     FOR_NODES(g, n) {
-        bool fixed = !(n->op->flags & OPF_RANDOM);
+        bool constant = !(n->op->flags & OPF_RANDOM), any = false, all = true;
 
-        for (int i = 0; i < n->n_in; i++)
-            fixed &= !has_value(n->in[i]) || t.fixed[n->in[i].i];
-        there[n->index] = is_there(&t, n);
+        for (int i = 0; i < n->n_in; i++) {
+            if (!has_value(n->in[i]) || fixed[n->in[i].i])
+                continue;
+            constant = false;
+            any = true;
+            all &= held[n->in[i].i];
+        }
+        there[n->index] = any && (n->phase == PHASE_CRITERION || (n->phase == PHASE_BACKWARD && all));
         for (int i = 0; i < n->n_in && there[n->index] && n->phase == PHASE_CRITERION; i++)
-            t.read[n->in[i].i] |= has_value(n->in[i]);
+            held[n->in[i].i] |= has_value(n->in[i]);
         for (int o = 0; o < n->n_out; o++) {
-            t.fixed[n->out[o].i] = fixed && has_value(n->out[o]);
-            t.made[n->out[o].i] = there[n->index] && has_value(n->out[o]);
+            fixed[n->out[o].i] = constant && has_value(n->out[o]);
+            held[n->out[o].i] |= there[n->index] && has_value(n->out[o]);
         }
     }
     out->there = there;
@@ -134,12 +121,12 @@ static Status apply_there(Placement *p)
 
 static Status place_node(Placement *p, Placements *t, const Partition *part, Arena *a)
 {
-    const int home = t->home[p->node->index] = home_find(t, p, part);
+    const int only_on = t->only_on[p->node->index] = part_replica_find(t, p, part);
 
-    if (!home && !(t->there && t->there[p->node->index]))
+    if (!only_on && !(t->there && t->there[p->node->index]))
         return mix_place(p, t, part, a);
-    if (home)
-        home_place(t, p, part, home);
+    if (only_on)
+        part_replica_place(t, p, part, only_on);
     else
         TRY(apply_there(p));
     for (int i = 0; i < p->node->n_out; i++)
@@ -193,7 +180,7 @@ static Status place_nodes(Placements *t, const Graph *g, const Partition *part, 
         return FAIL_NOMEM();
     for (uint32_t i = 1; i < g->n_value; i++) {
         t->value[i] = t->seen[i] = first_place(g, part, i);
-        t->home_of[i] = 0;
+        t->value_only_on[i] = 0;
         t->asked[i] = t->asked[i] & (ASKED_SEEN | ASKED_BEFORE) ? ASKED_BEFORE : 0;
     }
     FOR_NODES(g, n) {
@@ -258,61 +245,51 @@ static void note_pieces(Placements *t, const Graph *g, const Node *n, int i)
         t->pieces[v.i] = t->pieces[y.i];
 }
 
-/* Readers of partial sums, by value id. */
-typedef struct {
-    bool *leads; /* on a path to an addition, or to another reader for which a later sum is better */
-    bool *read;  /* by a node that needs it whole on each replica */
-    bool *own;   /* on a path to a node that wants each replica's own */
-    bool *shown; /* a view of it is reduced to pieces, so the sum can wait for the view ... */
-    bool *plain; /* ... unless another node reads it */
-} Ways;
-
-/* Keeping all or a piece of a state on a device must not move a sum, which would change rounding.  Only a view moves
- * it, which rounds nothing. */
-static bool is_early(const Placements *t, const Ways *w, uint32_t i)
-{
-    const bool later = w->leads[i] || (w->shown[i] && !w->plain[i]);
-
-    return t->value[i].kind == PL_P && !w->own[i] && (w->read[i] || !later) && !(t->varies && t->varies[i]);
-}
-
 /* Decides which partial sums are reduced when made, in reverse order: a node's outputs show whether its inputs are on a
- * path to an addition. */
+ * path to an addition.  Keeping all or a piece of a state on a device must not move a sum, which would change rounding.
+ * Only a view moves it, which rounds nothing. */
 static Status decide_early(Placements *t, const Graph *g, Arena *a)
 {
-    const Ways w = { ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value),
-                     ARENA_NEW(a, bool, g->n_value), ARENA_NEW(a, bool, g->n_value) };
+    /* by value id: the partial sum is on a path to an addition, or to another reader for which a later sum is better;
+     * a node reads it that needs it whole on each replica; it is on a path to a node that wants each replica's own */
+    bool *leads = ARENA_NEW(a, bool, g->n_value), *read = ARENA_NEW(a, bool, g->n_value),
+         *own = ARENA_NEW(a, bool, g->n_value);
+    /* a view of it is reduced to pieces, so the sum can wait for the view ...; unless another node reads it */
+    bool *shown = ARENA_NEW(a, bool, g->n_value), *plain = ARENA_NEW(a, bool, g->n_value);
 
-    if (!w.leads || !w.read || !w.own || !w.shown || !w.plain)
+    if (!leads || !read || !own || !shown || !plain)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_update; i++)
-        w.leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
+        leads[g->update[i].next.i] |= t->value[g->update[i].state.i].kind == PL_P;
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];
         int sums = n->op ? partial_inputs(t, n) : 0;
         bool on_way = sums > 1 || (sums == 1 && widens(g, n)), by_itself = sums && n->op->flags & OPF_OWN_SUMS,
-             shows = sums == 1 && n->op->flags & OPF_VIEW && (t->pieces[n->out[0].i] || w.shown[n->out[0].i]);
+             shows = sums == 1 && n->op->flags & OPF_VIEW && (t->pieces[n->out[0].i] || shown[n->out[0].i]);
 
         on_way |= n->op && sums && t->own && t->own[n->index];
         for (int o = 0; n->op && o < n->n_out; o++) {
-            on_way |= w.leads[n->out[o].i];
-            by_itself |= w.own[n->out[o].i];
+            on_way |= leads[n->out[o].i];
+            by_itself |= own[n->out[o].i];
         }
         for (int i = 0; n->op && i < n->n_in; i++) {
             Place want = t->want[n->index][i];
 
             if (!has_value(n->in[i]) || t->value[n->in[i].i].kind != PL_P)
                 continue;
-            w.own[n->in[i].i] |= want.kind == PL_P && by_itself;
-            w.leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
-            w.read[n->in[i].i] |= want.kind == PL_L;
-            w.shown[n->in[i].i] |= want.kind == PL_P && shows;
-            w.plain[n->in[i].i] |= want.kind != PL_P || !shows;
+            own[n->in[i].i] |= want.kind == PL_P && by_itself;
+            leads[n->in[i].i] |= want.kind == PL_P ? on_way : want.kind == PL_S && !place_by_device(want);
+            read[n->in[i].i] |= want.kind == PL_L;
+            shown[n->in[i].i] |= want.kind == PL_P && shows;
+            plain[n->in[i].i] |= want.kind != PL_P || !shows;
             note_pieces(t, g, n, i);
         }
     }
-    for (uint32_t i = 1; i < g->n_value; i++)
-        t->early[i] = is_early(t, &w, i);
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        const bool later = leads[i] || (shown[i] && !plain[i]);
+
+        t->early[i] = t->value[i].kind == PL_P && !own[i] && (read[i] || !later) && !(t->varies && t->varies[i]);
+    }
     return ST_OK;
 }
 
@@ -336,12 +313,12 @@ Status place_graph(Placements *out, const Graph *g, const Partition *part, Arena
                      .want = ARENA_NEW(a, Place *, g->n_node),
                      .early = ARENA_NEW(a, bool, g->n_value),
                      .pieces = ARENA_NEW(a, const Split *, g->n_value),
-                     .home = ARENA_NEW(a, int, g->n_node),
-                     .home_of = ARENA_NEW(a, int, g->n_value),
+                     .only_on = ARENA_NEW(a, int, g->n_node),
+                     .value_only_on = ARENA_NEW(a, int, g->n_value),
                      .given = find_given(g, a) };
 
-    if (!t.value || !t.seen || !t.asked || !t.how || !t.want || !t.early || !t.pieces || !t.home || !t.home_of ||
-        !t.given)
+    if (!t.value || !t.seen || !t.asked || !t.how || !t.want || !t.early || !t.pieces || !t.only_on ||
+        !t.value_only_on || !t.given)
         return FAIL_NOMEM();
     if (part->loss_device >= 0)
         TRY(find_there(&t, g, a));

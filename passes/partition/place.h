@@ -81,20 +81,26 @@ typedef struct {
     bool *early;          /* by value id: a partial sum that is reduced when made */
     const Split **pieces; /* by value id: of an early sum, the pieces that readers want; NULL: all of it */
     const bool *there;    /* by node index: on Partition.loss_device alone; NULL: no node */
-    int *home;         /* by node index: 1 + the only replica that computes it; HOME_CUT, HOME_JOINED; 0: every one */
-    int *home_of;      /* by value id: 1 + the only replica that has it; 0: not only one */
-    const bool *given; /* by value id: an output, or the next value of a state */
-    bool *varies;      /* by value id: not the same for all replicas (variants_spread); NULL: all are */
-    bool *own;         /* by node index: reads a value that varies and is not split; NULL: no node */
+    int *only_on; /* by node index: 1 + the only replica that computes it; PARTS_CUT, PARTS_JOINED; 0: every one */
+    int *value_only_on; /* by value id: 1 + the only replica that has it; 0: not only one */
+    const bool *given;  /* by value id: an output, or the next value of a state */
+    bool *varies;       /* by value id: not the same for all replicas (variants_spread); NULL: all are */
+    bool *own;          /* by node index: reads a value that varies and is not split; NULL: no node */
 } Placements;
 
 /* Nodes that cut a divided value into the replicas' parts, and that join them (passes/partition/part_replicas.c). */
-enum { HOME_CUT = -1, HOME_JOINED = -2 };
+enum { PARTS_CUT = -1, PARTS_JOINED = -2 };
 
-/* home_find returns Placements.home of a node whose inputs' placements are known; home_place sets the placements of the
- * node's inputs and outputs for it. */
-int home_find(const Placements *t, const Placement *p, const Partition *part);
-void home_place(Placements *t, Placement *p, const Partition *part, int home);
+/* part_replica_find returns Placements.only_on of a node whose inputs' placements are known; part_replica_place sets
+ * the placements of the node's inputs and outputs for it. */
+int part_replica_find(const Placements *t, const Placement *p, const Partition *part);
+void part_replica_place(Placements *t, Placement *p, const Partition *part, int only_on);
+
+/* Is a value divided over the replicas along an axis, in one block each? */
+static inline bool place_by_replica(Place at)
+{
+    return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at);
+}
 
 /* The placement that nodes see of an early sum. */
 static inline Place place_early(const Placements *t, ValueId v)

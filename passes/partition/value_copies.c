@@ -161,49 +161,37 @@ static ValueId *new_list(Expander *x, int n)
     return list;
 }
 
-/* Devices in a row, of which the first is shown. */
-typedef struct {
-    int first, n;
-} Devices;
+enum { ALL_DEVICES = -1 };
 
-static Devices all_devices(const Expander *x) { return (Devices){ 0, x->p->devices }; }
-
-/* Those that are shown, for names, and their numbers in the graph, for attributes. */
-static int *devices_shown(Expander *x, Devices to, int64_t *attr)
-{
-    int *list = ARENA_NEW(x->a, int, to.n);
-
-    for (int d = to.first; list && d < to.first + to.n; d++)
-        if (x->p->like[d] == d) {
-            list[x->p->shown[d] - x->p->shown[to.first]] = d;
-            attr[x->p->shown[d] - x->p->shown[to.first]] = x->p->shown[d];
-        }
-    return list;
-}
-
-/* A collective from `in` to a copy of v on each of the devices. */
+/* A collective from `in` to a copy of v on each device, or on device `only`, which is shown. */
 static ValueId *to_devices(Expander *x, const OpDef *op, const Attr *attr, int n_in, const ValueId *in, ValueId v,
-                           Devices to)
+                           int only)
 {
-    const int n_shown = x->p->shown[to.first + to.n] - x->p->shown[to.first];
-    int64_t *ids = ARENA_NEW(x->a, int64_t, to.n);
-    int *devices = ids ? devices_shown(x, to, ids) : NULL;
+    const int first = only < 0 ? 0 : only, n = only < 0 ? x->p->devices : 1;
+    const int n_shown = x->p->shown[first + n] - x->p->shown[first];
+    int64_t *ids = ARENA_NEW(x->a, int64_t, n); /* of the shown devices, in the graph */
+    int *device = ARENA_NEW(x->a, int, n);      /* their numbers, for names */
     Attr list[4] = { 0 };
     ValueId *copies;
     Node *made;
     int k = 0;
 
-    if (!devices) {
+    if (!ids || !device) {
         x->g->status = FAIL_NOMEM();
         return NULL;
     }
+    for (int d = first; d < first + n; d++)
+        if (x->p->like[d] == d) {
+            device[x->p->shown[d] - x->p->shown[first]] = d;
+            ids[x->p->shown[d] - x->p->shown[first]] = x->p->shown[d];
+        }
     for (; attr && attr[k].name; k++)
         list[k] = attr[k];
     list[k] = (Attr)INTS("devices", n_shown, ids);
-    made = emit_copies(x, op, list, n_in, in, v, n_shown, NULL, devices);
-    copies = made ? new_list(x, to.n) : NULL;
-    for (int d = 0; copies && d < to.n; d++)
-        copies[d] = made->out[x->p->shown[x->p->like[to.first + d]] - x->p->shown[to.first]];
+    made = emit_copies(x, op, list, n_in, in, v, n_shown, NULL, device);
+    copies = made ? new_list(x, n) : NULL;
+    for (int d = 0; copies && d < n; d++)
+        copies[d] = made->out[x->p->shown[x->p->like[first + d]] - x->p->shown[first]];
     return copies;
 }
 
@@ -279,9 +267,10 @@ static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, 
 /* The axis of what lay_apart gives. */
 static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.blocks > 1 ? at.axis + 1 : at.axis; }
 
-/* The parts of v in their order, gathered on each of the devices. */
-static ValueId *value_copies_gather(Expander *x, ValueId v, const ValueId *parts, Place at, Devices to)
+/* The parts of v in their order, gathered on each device, or on device `only`. */
+static ValueId *value_copies_gather(Expander *x, ValueId v, const ValueId *parts, Place at, int only)
 {
+    const int first = only < 0 ? 0 : only, n = only < 0 ? x->p->devices : 1;
     const Shape *whole = x->of[v.i].shape;
     ValueId *apart = new_list(x, at.split->n), *list;
 
@@ -290,13 +279,13 @@ static ValueId *value_copies_gather(Expander *x, ValueId v, const ValueId *parts
                    : copy_like(x, at, i) != i ? apart[copy_like(x, at, i)]
                                               : lay_apart(x, v, parts[i], at, replica_of(at, i), device_of(x, at, i));
     if (!apart || x->g->status ||
-        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, to)))
+        !(list = to_devices(x, &op_AllGather, ATTRS(INT("axis", axis_apart(at))), at.split->n, apart, v, only)))
         return NULL;
-    for (int d = 0; d < to.n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
-        if (x->p->like[to.first + d] != to.first + d)
-            list[d] = list[x->p->like[to.first + d] - to.first];
+    for (int d = 0; d < n && (at.blocks > 1 || at.axis == AXIS_ELEMENTS) && !x->g->status; d++)
+        if (x->p->like[first + d] != first + d)
+            list[d] = list[x->p->like[first + d] - first];
         else if (!shape_eq(value(x->g, list[d])->shape, whole))
-            list[d] = reshape_copy(x, v, list[d], whole, -1, to.first + d);
+            list[d] = reshape_copy(x, v, list[d], whole, -1, first + d);
     return list;
 }
 
@@ -379,7 +368,7 @@ static ValueId *reduce_to_devices(Expander *x, ValueId v)
     if (parts.n == 1)
         return parts.part;
     return to_devices(x, &op_AllReduce, ATTRS(INTS("spans", 2 * parts.n, parts.span)), parts.n, parts.part, v,
-                      all_devices(x));
+                      ALL_DEVICES);
 }
 
 static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
@@ -414,7 +403,7 @@ static ValueId *copies_of_input(Expander *x, ValueId v)
         return same;
     }
     if (x->p->devices > 1)
-        return to_devices(x, &op_Broadcast, NULL, 1, &v, v, all_devices(x));
+        return to_devices(x, &op_Broadcast, NULL, 1, &v, v, ALL_DEVICES);
     if ((same = new_list(x, 1)))
         same[0] = v;
     return same;
@@ -426,7 +415,7 @@ static ValueId *wholes_from_there(Expander *x, ValueId v)
     ValueId *same;
 
     if (x->p->devices > 1)
-        return to_devices(x, &op_Broadcast, NULL, 1, &x->there[v.i], v, all_devices(x));
+        return to_devices(x, &op_Broadcast, NULL, 1, &x->there[v.i], v, ALL_DEVICES);
     if ((same = new_list(x, 1)))
         same[0] = x->there[v.i];
     return same;
@@ -478,12 +467,12 @@ static const ValueId *whole_copies(Expander *x, ValueId v)
     if (at.kind == PL_B || !native)
         return native;
     if ((parts = value_copies_parts_of(x, v, &at)))
-        x->whole[v.i] = value_copies_gather(x, v, parts, at, all_devices(x));
+        x->whole[v.i] = value_copies_gather(x, v, parts, at, ALL_DEVICES);
     else if (at.kind == PL_P)
         x->whole[v.i] = reduce_to_devices(x, v);
     else
         x->whole[v.i] =
-            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, all_devices(x)) : x->native[v.i];
+            x->p->devices > 1 ? to_devices(x, &op_Broadcast, NULL, 1, native, v, ALL_DEVICES) : x->native[v.i];
     return x->whole[v.i];
 }
 
@@ -504,7 +493,7 @@ const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r)
     ValueId **of = &x->gathered[v.i][2 * turn + back];
 
     if (!*of)
-        *of = value_copies_gather(x, v, x->native[v.i], x->t->value[v.i], all_devices(x));
+        *of = value_copies_gather(x, v, x->native[v.i], x->t->value[v.i], ALL_DEVICES);
     return *of;
 }
 
@@ -528,7 +517,7 @@ ValueId given_out(Expander *x, ValueId v)
     if (parts)
         parts = padded_parts(x, v, parts, at);
     if (parts) {
-        list = value_copies_gather(x, v, parts, at, (Devices){ device, 1 });
+        list = value_copies_gather(x, v, parts, at, device);
         return list ? list[0] : NO_VALUE;
     }
     if (at.kind != PL_L)
@@ -546,7 +535,7 @@ const ValueId *stacked(Expander *x, ValueId v)
 {
     const ValueId *rows = copies_of(x, v, PLACE_L);
 
-    return rows ? to_devices(x, &op_AllGather, ATTRS(INT("axis", 0)), x->p->replicas, rows, v, all_devices(x)) : NULL;
+    return rows ? to_devices(x, &op_AllGather, ATTRS(INT("axis", 0)), x->p->replicas, rows, v, ALL_DEVICES) : NULL;
 }
 
 /* ---- to S ---- */
@@ -671,11 +660,6 @@ static ValueId *make_parts(Expander *x, ValueId v, Place at)
     return list;
 }
 
-static bool is_of_replicas(Place at)
-{
-    return at.kind == PL_S && at.blocks == 1 && at.axis >= 0 && !place_by_device(at);
-}
-
 static const ValueId *split_copies(Expander *x, ValueId v, Place at)
 {
     const Place from = x->t->value[v.i];
@@ -693,7 +677,7 @@ static const ValueId *split_copies(Expander *x, ValueId v, Place at)
     if (from.kind == PL_P && at.blocks == 1) {
         s->part = reduce_to_parts(x, v, at);
     } else {
-        turns = x->p->mix != MIX_GATHER && is_of_replicas(from) && is_of_replicas(at) && from.axis != at.axis &&
+        turns = x->p->mix != MIX_GATHER && place_by_replica(from) && place_by_replica(at) && from.axis != at.axis &&
                 !x->whole[v.i] && !x->made_there[v.i] && native_copies(x, v);
         s->part = turns ? turn(x, v, from, at) : make_parts(x, v, at);
     }

@@ -21,7 +21,7 @@ typedef struct {
     Whole *of;        /* by value id: the value of the unpartitioned graph, whose place its first copy may take */
     ValueId **native; /* by value id: the copies as t->value says, [copies_in]; NULL: not yet */
     ValueId *there;   /* by value id: the whole on the loss's device, made there alone or put together for it; or on the
-                         device of the only replica that has it (Placements.home) */
+                         device of the only replica that has it (Placements.only_on) */
     bool *made_there; /* by value id */
     ValueId **whole;  /* by value id: the copies [devices] of a value that is not B, once somebody needs them */
     SplitCopies **split;  /* by value id: parts of a value that is not split that way */

@@ -171,15 +171,9 @@ void variant_options(VariantOptions *out, const Variants *v, int i, const BuildO
 
 /* ---- side by side ---- */
 
-typedef struct {
-    const Graph *g;
-    Variant *k;
-    bool *differ;
-} Match;
-
-static Status unlike(const Match *m, const Node *n, const char *what)
+static Status unlike(const Graph *g, const Node *n, const char *what)
 {
-    return FAIL(E_UNSUPPORTED, "%s: a shorter batch has another %s here", node_text(m->g, n), what);
+    return FAIL(E_UNSUPPORTED, "%s: a shorter batch has another %s here", node_text(g, n), what);
 }
 
 static bool same_data(const Tensor *a, const Tensor *b)
@@ -189,74 +183,75 @@ static bool same_data(const Tensor *a, const Tensor *b)
 }
 
 /* Compares two constants.  A number of the loss that depends on the length holds for all positions of the batch. */
-static Status match_constant(const Match *m, const Node *n, const Value *a, const Value *b)
+static Status match_constant(const Graph *g, bool *differ, const Node *n, const Value *a, const Value *b)
 {
     if (b->kind != V_CONST || a->dtype != b->dtype)
-        return unlike(m, n, "input");
+        return unlike(g, n, "input");
     if (same_data(a->init, b->init))
         return ST_OK;
     if (n->phase == PHASE_CRITERION && dtype_is_float(a->dtype) && shape_eq(&a->init->shape, &b->init->shape))
-        return FAIL(E_UNSUPPORTED, "%s: the loss is a mean over all positions of the batch", node_text(m->g, n));
-    m->differ[n->index] = true;
+        return FAIL(E_UNSUPPORTED, "%s: the loss is a mean over all positions of the batch", node_text(g, n));
+    differ[n->index] = true;
     return ST_OK;
 }
 
 /* Two values that are the same one, when their kinds are. */
-static Status variants_pair(const Match *m, ValueId a, ValueId b, const char *what)
+static Status variants_pair(const Graph *g, Variant *k, ValueId a, ValueId b, const char *what)
 {
-    const Value *x = value(m->g, a), *y = value(m->k->g, b);
+    const Value *x = value(g, a), *y = value(k->g, b);
     bool fits = x->kind == y->kind && x->dtype == y->dtype && x->shape->rank == y->shape->rank;
 
     if (fits && (x->kind == V_INPUT || x->kind == V_STATE))
         fits = !strcmp(x->name, y->name) && (x->kind == V_INPUT || shape_eq(x->shape, y->shape));
     if (!fits)
         return FAIL(E_UNSUPPORTED, "'%s': a shorter batch has another %s", x->name, what);
-    m->k->of[a.i] = b;
+    k->of[a.i] = b;
     return ST_OK;
 }
 
-static Status match_node(const Match *m, const Node *n, const Node *o)
+static Status match_node(const Graph *g, Variant *k, bool *differ, const Node *n, const Node *o)
 {
     bool same = n->n_attr == o->n_attr;
 
     if (n->op != o->op || n->n_in != o->n_in || n->n_out != o->n_out)
-        return FAIL(E_UNSUPPORTED, "%s: a shorter batch has %s here", node_text(m->g, n), node_text(m->k->g, o));
+        return FAIL(E_UNSUPPORTED, "%s: a shorter batch has %s here", node_text(g, n), node_text(k->g, o));
     for (int i = 0; i < n->n_in; i++) {
         if (has_value(n->in[i]) != has_value(o->in[i]))
-            return unlike(m, n, "input");
+            return unlike(g, n, "input");
         if (!has_value(n->in[i]))
             continue;
-        if (in_value(m->g, n, i)->kind == V_CONST)
-            TRY(match_constant(m, n, in_value(m->g, n, i), in_value(m->k->g, o, i)));
-        else if (!value_eq(m->k->of[n->in[i].i], o->in[i]))
-            return unlike(m, n, "input");
+        if (in_value(g, n, i)->kind == V_CONST)
+            TRY(match_constant(g, differ, n, in_value(g, n, i), in_value(k->g, o, i)));
+        else if (!value_eq(k->of[n->in[i].i], o->in[i]))
+            return unlike(g, n, "input");
     }
     for (int i = 0; same && i < n->n_attr; i++)
         same = !strcmp(n->attr[i].name, o->attr[i].name) && n->attr[i].type == o->attr[i].type &&
                attr_same(&n->attr[i], &o->attr[i]);
-    m->differ[n->index] |= !same;
+    differ[n->index] |= !same;
     for (int i = 0; i < n->n_out; i++) {
         if (has_value(n->out[i]) != has_value(o->out[i]))
-            return unlike(m, n, "output");
+            return unlike(g, n, "output");
         if (has_value(n->out[i]))
-            TRY(variants_pair(m, n->out[i], o->out[i], "value"));
+            TRY(variants_pair(g, k, n->out[i], o->out[i], "value"));
     }
-    m->k->node[n->index] = o;
+    k->node[n->index] = o;
     return ST_OK;
 }
 
-static bool same_end(const Match *m, ValueId a, ValueId b)
+static bool same_end(const Graph *g, const Variant *k, ValueId a, ValueId b)
 {
-    const Value *x = value(m->g, a), *y = value(m->k->g, b);
+    const Value *x = value(g, a), *y = value(k->g, b);
 
     return x->kind == V_CONST ? y->kind == V_CONST && x->dtype == y->dtype && same_data(x->init, y->init)
-                              : value_eq(m->k->of[a.i], b);
+                              : value_eq(k->of[a.i], b);
 }
 
-/* Pairs the values and nodes of both graphs, inputs and states by name, nodes by order. */
-static Status match_one(const Match *m)
+/* Pairs the values and nodes of both graphs, inputs and states by name, nodes by order.  Sets `differ` of nodes with
+ * other attributes or constants. */
+static Status match_one(const Graph *g, Variant *k, bool *differ)
 {
-    const Graph *g = m->g, *h = m->k->g;
+    const Graph *h = k->g;
     bool fits = g->n_output == h->n_output && g->n_update == h->n_update;
     uint32_t at = 0;
 
@@ -265,23 +260,24 @@ static Status match_one(const Match *m)
         const ValueId other = v->kind == V_INPUT || v->kind == V_STATE ? graph_find(h, v->name) : NO_VALUE;
 
         if (has_value(other))
-            TRY(variants_pair(m, (ValueId){ i }, other, "shape"));
+            TRY(variants_pair(g, k, (ValueId){ i }, other, "shape"));
     }
     FOR_NODES(g, n) {
         while (at < h->n_node && !h->node[at]->op)
             at++;
         if (at == h->n_node)
-            return unlike(m, n, "end");
-        TRY(match_node(m, n, h->node[at++]));
+            return unlike(g, n, "end");
+        TRY(match_node(g, k, differ, n, h->node[at++]));
     }
     while (at < h->n_node && !h->node[at]->op)
         at++;
     if (at < h->n_node)
-        return unlike(m, h->node[at], "node");
+        return unlike(g, h->node[at], "node");
     for (int i = 0; fits && i < g->n_output; i++)
-        fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(m, g->output[i].value, h->output[i].value);
+        fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(g, k, g->output[i].value, h->output[i].value);
     for (int i = 0; fits && i < g->n_update; i++)
-        fits = same_end(m, g->update[i].state, h->update[i].state) && same_end(m, g->update[i].next, h->update[i].next);
+        fits = same_end(g, k, g->update[i].state, h->update[i].state) &&
+               same_end(g, k, g->update[i].next, h->update[i].next);
     return fits ? ST_OK : FAIL(E_UNSUPPORTED, "an output or a new state depends on the length of the batch");
 }
 
@@ -296,7 +292,7 @@ Status variants_match(Variants *v, const Graph *g, Arena *a)
         k->node = ARENA_NEW(a, const Node *, g->n_node);
         if (!k->of || !k->node)
             return FAIL_NOMEM();
-        TRY(variants_drop(v, i, match_one(&(Match){ g, k, v->differ })));
+        TRY(variants_drop(v, i, match_one(g, k, v->differ)));
     }
     return ST_OK;
 }
@@ -315,7 +311,7 @@ static Status compare_one(const Variant *k, const Graph *g, const Placements *t,
     TRY(place_graph(&own, k->g, &p, a, NULL));
     FOR_NODES(g, n) {
         const uint32_t other = k->node[n->index]->index;
-        bool same = t->home[n->index] == own.home[other];
+        bool same = t->only_on[n->index] == own.only_on[other];
 
         for (int i = 0; i < n->n_in; i++)
             same &= alike(t->want[n->index][i], own.want[other][i]);
@@ -437,7 +433,7 @@ static Status check_node(const Placements *t, const Graph *g, const Variants *v,
         why = "scales a sum over the batch by a number that follows its length";
     if (!why && n->op->flags & (OPF_STACKS_L | OPF_SHARES))
         why = "shares what it computes of each part";
-    if (!why && t->home[n->index])
+    if (!why && t->only_on[n->index])
         why = "is computed of one part alone";
     if (!why && n->op->flags & OPF_RANDOM && !can_be_drawn(t, g, n))
         why = "draws random numbers by where they are in the batch";

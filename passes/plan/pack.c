@@ -22,10 +22,6 @@ typedef struct {
     double weight;
     uint32_t i;
 } Rank;
-typedef struct {
-    uint32_t at;
-    int64_t change;
-} Event;
 
 typedef struct {
     PackItem *item;
@@ -37,33 +33,38 @@ typedef struct {
     size_t best_total;
 } Packing;
 
-static int by_time(const void *pa, const void *pb)
+static int by_weight(const void *pa, const void *pb)
 {
-    const Event *a = pa, *b = pb;
+    const Rank *a = pa, *b = pb;
 
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    return (a->change > b->change) - (a->change < b->change);
+    if (a->weight != b->weight)
+        return a->weight > b->weight ? -1 : 1;
+    return a->i < b->i ? -1 : 1;
 }
 
+/* *out: the most bytes that are alive at one time.  Goes through the items' ends, numbered [0, n), and starts, numbered
+ * [n, 2n), in the order of time; ends come first. */
 static Status lower_bound(size_t *out, const PackItem *item, uint32_t n, Arena *a)
 {
-    Event *e = ARENA_NEW(a, Event, 2 * (size_t)n);
-    int64_t live = 0, most = 0;
+    Rank *e = ARENA_NEW(a, Rank, 2 * (size_t)n);
+    size_t live = 0;
 
     if (!e)
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n; i++) {
-        e[2 * i] = (Event){ item[i].first, (int64_t)item[i].bytes };
-        e[2 * i + 1] = (Event){ item[i].last + 1, -(int64_t)item[i].bytes };
+        e[i] = (Rank){ -(double)item[i].last - 1, i };
+        e[n + i] = (Rank){ -(double)item[i].first, n + i };
     }
-    qsort(e, 2 * (size_t)n, sizeof *e, by_time);
+    qsort(e, 2 * (size_t)n, sizeof *e, by_weight);
+    *out = 0;
     for (uint32_t i = 0; i < 2 * n; i++) {
-        live += e[i].change;
-        most = live > most ? live : most;
+        if (e[i].i < n)
+            live -= item[e[i].i].bytes;
+        else
+            live += item[e[i].i - n].bytes;
+        *out = live > *out ? live : *out;
     }
     arena_give_back(a, e, 2 * (size_t)n * sizeof *e);
-    *out = (size_t)most;
     return ST_OK;
 }
 
@@ -124,14 +125,6 @@ static double weight(const PackItem *x, int rule)
     case BY_START: return -(double)x->first;
     default: return -(double)x->last;
     }
-}
-static int by_weight(const void *pa, const void *pb)
-{
-    const Rank *a = pa, *b = pb;
-
-    if (a->weight != b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    return a->i < b->i ? -1 : 1;
 }
 
 static void order_by(Packing *p, int rule)

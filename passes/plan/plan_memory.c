@@ -276,27 +276,23 @@ static bool is_copied(const Planner *p, const Update *u)
     return b && !value_eq(u->state, u->next) && (p->of[u->next.i] != b || p->at[u->next.i]);
 }
 
-typedef struct {
-    uint32_t of, snapshot;
-    size_t at, bytes;
-} Late; /* a value read after the step; of 0: none */
-
-/* A value read after the step that lies in a state which a copy overwrites is saved first. */
-static Late late_read(Planner *p, ValueId v, const bool *lost)
+/* The buffer of a copy of v, which is read after the step although a copy overwrites its storage (`lost`, by buffer) at
+ * the end; 0: v is read where it is. */
+static uint32_t add_snapshot(Planner *p, ValueId v, const bool *lost)
 {
-    Late l = { p->of[v.i], 0, p->at[v.i], p->of[v.i] ? value_bytes(p->g, v) : 0 };
+    const uint32_t b = p->of[v.i];
 
-    if (l.of && lost[l.of])
-        l.snapshot = add_buffer(p, MEM_ARENA, v, p->buffer[l.of].device, l.bytes, p->g->n_node, p->g->n_node);
-    return l;
+    return b && lost[b]
+               ? add_buffer(p, MEM_ARENA, v, p->buffer[b].device, value_bytes(p->g, v), p->g->n_node, p->g->n_node)
+               : 0;
 }
 
-/* Where the value is to be read; plans the copy that saves it. */
-static MemRef late_ref(Planner *p, const Late *l)
+/* Where v is to be read after the step; plans the copy into its snapshot. */
+static MemRef late_ref(Planner *p, ValueId v, uint32_t snapshot)
 {
-    MemRef from = ref_at(p, l->of, l->at, l->bytes), to = ref_at(p, l->snapshot, 0, l->bytes);
+    const MemRef from = ref_value(p, v), to = ref_at(p, snapshot, 0, from.bytes);
 
-    if (!l->snapshot)
+    if (!snapshot)
         return from;
     p->plan->copy[p->plan->n_copy++] = (MemCopy){ from, to };
     return to;
@@ -337,7 +333,7 @@ static Status plan_memory_finish(Planner *p)
     uint32_t n = 0;
     uint32_t *copied = ARENA_NEW(p->a, uint32_t, g->n_update); /* updates whose next value lies elsewhere */
     bool *lost = ARENA_NEW(p->a, bool, p->n_buffer); /* a copy overwrites the old value of the state at the end */
-    Late *output = ARENA_NEW(p->a, Late, g->n_output), *next = ARENA_NEW(p->a, Late, g->n_update);
+    uint32_t *output = ARENA_NEW(p->a, uint32_t, g->n_output), *next = ARENA_NEW(p->a, uint32_t, g->n_update);
     MemRef *from = ARENA_NEW(p->a, MemRef, g->n_update);
     Status st = ST_OK;
 
@@ -351,9 +347,9 @@ static Status plan_memory_finish(Planner *p)
     if (!(plan->copy = ARENA_NEW(p->keep, MemCopy, (size_t)g->n_output + 2 * (size_t)n)))
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++)
-        output[i] = late_read(p, g->output[i].value, lost);
+        output[i] = add_snapshot(p, g->output[i].value, lost);
     for (uint32_t i = 0; i < n; i++)
-        next[i] = late_read(p, g->update[copied[i]].next, lost);
+        next[i] = add_snapshot(p, g->update[copied[i]].next, lost);
     for (int d = 0; d < plan->n_device && !st; d++) {
         Arena *a = arena_create_beside(p->a);
 
@@ -368,9 +364,9 @@ static Status plan_memory_finish(Planner *p)
     for (uint32_t i = 0; i < g->n_node; i++)
         plan->scratch[i] = p->buffer[p->scratch_buffer[i]].offset;
     for (int i = 0; i < g->n_output; i++)
-        plan->output[i] = late_ref(p, &output[i]);
+        plan->output[i] = late_ref(p, g->output[i].value, output[i]);
     for (uint32_t i = 0; i < n; i++)
-        from[i] = late_ref(p, &next[i]);
+        from[i] = late_ref(p, g->update[copied[i]].next, next[i]);
     for (uint32_t i = 0; i < n; i++)
         plan->copy[plan->n_copy++] = (MemCopy){ from[i], ref_value(p, g->update[copied[i]].state) };
     plan->buffer = p->buffer;

@@ -18,23 +18,11 @@
 #include "graph/ir/op.h"
 #include "passes/plan/last_touch.h"
 
-/* The place of a byte: each state is a region, and so is an arena. */
 typedef struct {
-    uint8_t kind; /* MemKind */
-    int16_t device;
-    uint32_t root;
-    size_t offset;
-} Point;
-
-typedef struct {
-    Point begin, end;
-    uint32_t from, to; /* their numbers among all points */
+    MemRef begin, end;
+    uint32_t from, to; /* their numbers among all places */
     bool writes;
 } Access;
-
-typedef struct {
-    int count[N_STREAMS];
-} Clock;
 
 typedef struct {
     const Graph *g;
@@ -47,8 +35,8 @@ typedef struct {
     uint32_t *first;
     int *line[N_STREAMS]; /* [position] -> step */
     int length[N_STREAMS];
-    int *position;                                    /* [step] on its stream */
-    Clock *before;                                    /* [step] */
+    int *position;            /* [step] on its stream */
+    int (*before)[N_STREAMS]; /* [step] its clock: how many steps of every stream have ended when it begins */
     LastTouch written[N_STREAMS], touched[N_STREAMS]; /* by positions on the stream */
 } Lanes;
 
@@ -132,13 +120,12 @@ static bool takes_part(const Lanes *l, const Node *n, StreamStep *step)
 
 static uint32_t add_access(Lanes *l, uint32_t n, const MemRef *at, bool writes)
 {
-    const Point begin = { at->kind, at->device, at->kind == MEM_STATE ? at->root.i : 0, at->offset };
-    Point end = begin;
+    Access *x = &l->access[n];
 
     if (!on_device(l, at) || !at->bytes)
         return n;
-    end.offset += at->bytes;
-    l->access[n] = (Access){ .begin = begin, .end = end, .writes = writes };
+    *x = (Access){ .begin = *at, .end = *at, .writes = writes };
+    x->end.offset += at->bytes;
     return n + 1;
 }
 
@@ -155,28 +142,29 @@ static uint32_t add_accesses(Lanes *l, uint32_t at, const Node *n)
         true);
 }
 
-static int compare_points(const void *a, const void *b)
+/* Orders places: each state is a region, and so is an arena. */
+static int compare_places(const void *a, const void *b)
 {
-    const Point *x = a, *y = b;
+    const MemRef *x = a, *y = b;
 
     if (x->kind != y->kind)
         return x->kind < y->kind ? -1 : 1;
     if (x->device != y->device)
         return x->device < y->device ? -1 : 1;
-    if (x->root != y->root)
-        return x->root < y->root ? -1 : 1;
+    if (x->kind == MEM_STATE && x->root.i != y->root.i)
+        return x->root.i < y->root.i ? -1 : 1;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static uint32_t number_of(const Point *at, const Point *list, uint32_t n)
+static uint32_t number_of(const MemRef *at, const MemRef *list, uint32_t n)
 {
-    return (uint32_t)((const Point *)bsearch(at, list, n, sizeof *list, compare_points) - list);
+    return (uint32_t)((const MemRef *)bsearch(at, list, n, sizeof *list, compare_places) - list);
 }
 
-/* Numbers all points along one line; no access begins or ends between two neighbours. */
-static Status number_points(Lanes *l, uint32_t n_access)
+/* Numbers all places along one line; no access begins or ends between two neighbours. */
+static Status number_places(Lanes *l, uint32_t n_access)
 {
-    Point *list = ARENA_NEW(l->a, Point, 2 * (size_t)n_access);
+    MemRef *list = ARENA_NEW(l->a, MemRef, 2 * (size_t)n_access);
     uint32_t n = 0;
 
     if (!list)
@@ -185,10 +173,10 @@ static Status number_points(Lanes *l, uint32_t n_access)
         list[n++] = l->access[i].begin;
         list[n++] = l->access[i].end;
     }
-    qsort(list, n, sizeof *list, compare_points);
+    qsort(list, n, sizeof *list, compare_places);
     n = 0;
     for (uint32_t i = 0; i < 2 * n_access; i++)
-        if (!n || compare_points(&list[n - 1], &list[i]))
+        if (!n || compare_places(&list[n - 1], &list[i]))
             list[n++] = list[i];
     for (uint32_t i = 0; i < n_access; i++) {
         l->access[i].from = number_of(&l->access[i].begin, list, n);
@@ -203,19 +191,10 @@ static Status number_points(Lanes *l, uint32_t n_access)
 
 /* ---- clocks ---- */
 
-static Clock clock_after(const Lanes *l, int step)
+/* The number of steps of stream t that have ended when `step` has. */
+static int ended_by(const Lanes *l, int step, int t)
 {
-    Clock c = l->before[step];
-
-    c.count[l->out->step[step].stream] = l->position[step] + 1;
-    return c;
-}
-
-static void clock_join(Clock *c, const Clock *by)
-{
-    for (int s = 0; s < N_STREAMS; s++)
-        if (c->count[s] < by->count[s])
-            c->count[s] = by->count[s];
+    return t == (int)l->out->step[step].stream ? l->position[step] + 1 : l->before[step][t];
 }
 
 static int event_of(StreamDevice *d, int step)
@@ -225,8 +204,8 @@ static int event_of(StreamDevice *d, int step)
     return d->step[step].event;
 }
 
-/* The last step of stream t that conflicts with `step` and is not known to have ended; -1: none. */
-static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *known)
+/* The last step of stream t that conflicts with `step` and that its clock does not cover; -1: none. */
+static int last_conflict(const Lanes *l, int step, StreamKind t)
 {
     int last = -1;
 
@@ -236,7 +215,7 @@ static int last_conflict(const Lanes *l, int step, StreamKind t, const Clock *kn
 
         last = q > last ? q : last;
     }
-    return last >= known->count[t] ? l->line[t][last] : -1;
+    return last >= l->before[step][t] ? l->line[t][last] : -1;
 }
 
 /* Appends the step to its stream. */
@@ -260,24 +239,22 @@ static void plan_streams_append(Lanes *l, int step)
 static void order_step(Lanes *l, int step)
 {
     StreamStep *s = &l->out->step[step];
-    int last[N_STREAMS];
-    Clock *known = &l->before[step];
+    const int previous = l->length[s->stream] ? l->line[s->stream][l->length[s->stream] - 1] : -1;
+    int last[N_STREAMS], *clock = l->before[step];
 
-    if (l->length[s->stream])
-        *known = clock_after(l, l->line[s->stream][l->length[s->stream] - 1]);
     for (int t = 0; t < N_STREAMS; t++)
-        last[t] = t == (int)s->stream ? -1 : last_conflict(l, step, (StreamKind)t, known);
+        clock[t] = previous < 0 ? 0 : ended_by(l, previous, t);
+    for (int t = 0; t < N_STREAMS; t++)
+        last[t] = t == (int)s->stream ? -1 : last_conflict(l, step, (StreamKind)t);
     for (int t = 0; t < N_STREAMS; t++)
         for (int u = 0; u < N_STREAMS && last[t] >= 0; u++)
-            if (u != t && last[u] >= 0 && clock_after(l, last[u]).count[t] > l->position[last[t]])
+            if (u != t && last[u] >= 0 && ended_by(l, last[u], t) > l->position[last[t]])
                 last[t] = -1;
     for (int t = 0; t < N_STREAMS; t++) {
-        Clock ended;
-
         if (last[t] < 0)
             continue;
-        ended = clock_after(l, last[t]);
-        clock_join(known, &ended);
+        for (int u = 0; u < N_STREAMS; u++)
+            clock[u] = ended_by(l, last[t], u) > clock[u] ? ended_by(l, last[t], u) : clock[u];
         s->wait[s->n_wait++] = event_of(l->out, last[t]);
     }
     plan_streams_append(l, step);
@@ -286,15 +263,14 @@ static void order_step(Lanes *l, int step)
 /* Finds, by the compute stream's last clock, the other streams that it must still wait for. */
 static void join_streams(Lanes *l)
 {
-    Clock known = { { 0 } };
-    int n = l->length[STREAM_COMPUTE];
+    const int n = l->length[STREAM_COMPUTE];
 
-    if (n)
-        known = clock_after(l, l->line[STREAM_COMPUTE][n - 1]);
     for (int t = 0; t < N_STREAMS; t++) {
+        const int known = n ? ended_by(l, l->line[STREAM_COMPUTE][n - 1], t) : 0;
+
         l->out->uses[t] = l->length[t] > 0;
         l->out->join[t] =
-            t != STREAM_COMPUTE && l->length[t] > known.count[t] ? event_of(l->out, l->line[t][l->length[t] - 1]) : -1;
+            t != STREAM_COMPUTE && l->length[t] > known ? event_of(l->out, l->line[t][l->length[t] - 1]) : -1;
     }
 }
 
@@ -318,7 +294,7 @@ static Status list_steps(Lanes *l)
         n_access = add_accesses(l, n_access, n);
         l->first[++l->out->n_step] = n_access;
     }
-    return number_points(l, n_access);
+    return number_places(l, n_access);
 }
 
 static Status plan_device(Lanes *l)
@@ -328,7 +304,7 @@ static Status plan_device(Lanes *l)
         if (!(l->line[s] = ARENA_NEW(l->a, int, l->out->n_step)))
             return FAIL_NOMEM();
     l->position = ARENA_NEW(l->a, int, l->out->n_step);
-    l->before = ARENA_NEW(l->a, Clock, l->out->n_step);
+    l->before = arena_array(l->a, sizeof *l->before, (size_t)l->out->n_step);
     if (!l->position || !l->before)
         return FAIL_NOMEM();
     for (int i = 0; i < l->out->n_step; i++)

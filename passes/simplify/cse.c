@@ -12,12 +12,6 @@
 
 enum { MAX_CONST_BYTES = 1 << 16 }; /* larger ones are weights: equal by accident at most, and slow to compare */
 
-typedef struct {
-    Graph *g;
-    ValueId *alias;       /* by value id: its representative */
-    uint32_t *slot, mask; /* open addressing: 1 + index into values or nodes */
-} Merge;
-
 /* Nodes of a branch that is never taken have no types, so types are compared as well. */
 static bool node_same(const Graph *g, const Node *a, const Node *b)
 {
@@ -37,8 +31,9 @@ static bool node_same(const Graph *g, const Node *a, const Node *b)
     return attrs_same(a, b);
 }
 
-/* Lets an equal node's outputs represent those of n; the first such node enters the table.  True: n is merged. */
-static bool merge_node(Merge *m, Node *n)
+/* Lets an equal node's outputs represent those of n (`alias`, by value id); the first such node enters the table
+ * `slot`. True: n is merged. */
+static bool merge_node(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t mask, const Node *n)
 {
     uint64_t h = hash_text(hash_int(HASH_BEGIN, n->n_out), n->op->name), attrs = 0;
     const Node *first;
@@ -48,77 +43,78 @@ static bool merge_node(Merge *m, Node *n)
         h = hash_int(h, n->in[i].i);
     for (int i = 0; i < n->n_attr; i++)
         attrs += attr_hash(&n->attr[i]); /* a sum, which has no order */
-    at = (uint32_t)hash_int(h, (int64_t)attrs) & m->mask;
-    for (; m->slot[at]; at = (at + 1) & m->mask) {
-        first = m->g->node[m->slot[at] - 1];
-        if (!node_same(m->g, first, n))
+    at = (uint32_t)hash_int(h, (int64_t)attrs) & mask;
+    for (; slot[at]; at = (at + 1) & mask) {
+        first = g->node[slot[at] - 1];
+        if (!node_same(g, first, n))
             continue;
         for (int i = 0; i < n->n_out; i++)
-            m->alias[n->out[i].i] = first->out[i];
+            alias[n->out[i].i] = first->out[i];
         return true;
     }
-    m->slot[at] = n->index + 1;
+    slot[at] = n->index + 1;
     return false;
 }
 
 /* The same for a constant. */
-static bool merge_const(Merge *m, uint32_t id)
+static bool merge_const(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t mask, uint32_t id)
 {
-    const Tensor *t = m->g->value[id]->init;
+    const Tensor *t = g->value[id]->init;
     uint64_t h = hash_int(HASH_BEGIN, t->dtype);
     uint32_t at;
 
     for (int i = 0; i < t->shape.rank; i++)
         h = hash_int(h, t->shape.dim[i]);
-    at = (uint32_t)(tensor_bytes(t) ? hash_bytes(h, t->data, tensor_bytes(t)) : h) & m->mask;
-    for (; m->slot[at]; at = (at + 1) & m->mask)
-        if (tensor_same(m->g->value[m->slot[at]]->init, t)) {
-            m->alias[id] = (ValueId){ m->slot[at] };
+    at = (uint32_t)(tensor_bytes(t) ? hash_bytes(h, t->data, tensor_bytes(t)) : h) & mask;
+    for (; slot[at]; at = (at + 1) & mask)
+        if (tensor_same(g->value[slot[at]]->init, t)) {
+            alias[id] = (ValueId){ slot[at] };
             return true;
         }
-    m->slot[at] = id;
+    slot[at] = id;
     return false;
 }
 
-static Status make_table(Merge *m, Arena *a, uint32_t n)
+/* A table with open addressing for n entries, 1 + index or 0; its size is *mask + 1, a power of two. */
+static uint32_t *make_table(uint32_t *mask, Arena *a, uint32_t n)
 {
     uint32_t cap = 16;
 
     while (cap < 2 * n)
         cap *= 2;
-    m->mask = cap - 1;
-    m->slot = ARENA_NEW(a, uint32_t, cap);
-    return m->slot ? ST_OK : FAIL_NOMEM();
+    *mask = cap - 1;
+    return ARENA_NEW(a, uint32_t, cap);
 }
 
 static Status cse_run(Graph *g, PassCtx *ctx)
 {
-    Merge m = { .g = g, .alias = ARENA_NEW(ctx->scratch, ValueId, g->n_value) };
+    ValueId *alias = ARENA_NEW(ctx->scratch, ValueId, g->n_value); /* by value id: its representative */
+    uint32_t mask, *slot = make_table(&mask, ctx->scratch, g->n_value);
 
-    if (!m.alias)
+    if (!alias || !slot)
         return FAIL_NOMEM();
-    TRY(make_table(&m, ctx->scratch, g->n_value));
     for (uint32_t i = 0; i < g->n_value; i++) {
         const Value *v = i ? g->value[i] : NULL;
 
-        m.alias[i].i = i;
+        alias[i].i = i;
         if (v && v->kind == V_CONST && v->device < 0 && v->replica < 0 && tensor_bytes(v->init) <= MAX_CONST_BYTES &&
             dtype_size(v->dtype))
-            ctx->n_changed += merge_const(&m, i);
+            ctx->n_changed += merge_const(g, alias, slot, mask, i);
     }
-    TRY(make_table(&m, ctx->scratch, g->n_node));
+    if (!(slot = make_table(&mask, ctx->scratch, g->n_node)))
+        return FAIL_NOMEM();
     FOR_NODES(g, n) {
         for (int i = 0; i < n->n_in; i++)
-            n->in[i] = m.alias[n->in[i].i];
-        if (op_is_impure(n->op) || !merge_node(&m, n))
+            n->in[i] = alias[n->in[i].i];
+        if (op_is_impure(n->op) || !merge_node(g, alias, slot, mask, n))
             continue;
         graph_remove(g, n);
         ctx->n_changed++;
     }
     for (int i = 0; i < g->n_output; i++)
-        g->output[i].value = m.alias[g->output[i].value.i];
+        g->output[i].value = alias[g->output[i].value.i];
     for (int i = 0; i < g->n_update; i++)
-        g->update[i].next = m.alias[g->update[i].next.i];
+        g->update[i].next = alias[g->update[i].next.i];
     return graph_sort(g);
 }
 

@@ -46,12 +46,17 @@ typedef struct {
     int group;
 } Pair;
 
-/* Parameters that are updated by one rule: those of an UpdateGroup, or all others. */
+/* Parameters that are updated by one rule: those of an UpdateGroup, or all others.  The last four fields are those of
+ * the gradients that are tested together; the group that represents them has these (player_of). */
 typedef struct {
     const OptimizerDef *def;
     RecipeSettings settings;
     const Clip *clip;
     ValueId lr;
+    bool any;       /* the player has gradients */
+    ValueId step;   /* the updates before this one */
+    ValueId factor; /* multiplies every gradient; NO_VALUE: none */
+    ValueId ok;     /* all gradients are finite; NO_VALUE: not tested */
 } Group;
 
 /* Gradients whose common norm is computed. */
@@ -62,24 +67,15 @@ typedef struct {
     int64_t *count; /* [n] */
 } Norm;
 
-/* Values shared by gradients that are tested together (update_group_player). */
-typedef struct {
-    bool any;       /* it has gradients */
-    ValueId step;   /* the updates before this one */
-    ValueId factor; /* multiplies every gradient; NO_VALUE: none */
-    ValueId ok;     /* all gradients are finite; NO_VALUE: not tested */
-} Player;
-
 typedef struct {
     Graph *g;
     const BuildOptions *opt;
-    Group *group;   /* [1 + n_group], the first without an UpdateGroup */
-    Player *player; /* [1 + n_group] */
-    Pair *pair;     /* parameters that have a gradient, in the order of the outputs */
+    Group *group; /* [1 + n_group], the first without an UpdateGroup */
+    Pair *pair;   /* parameters that have a gradient, in the order of the outputs */
     int n;
 } Optimizer;
 
-static Player *player_of(const Optimizer *o, int group) { return &o->player[update_group_player(o->opt, group)]; }
+static Group *player_of(const Optimizer *o, int group) { return &o->group[update_group_player(o->opt, group)]; }
 
 /* ---- shared ---- */
 
@@ -112,7 +108,7 @@ static void drop_gradient_outputs(Graph *g)
     g->n_output = n;
 }
 
-static int number_of(const Optimizer *o, const Player *p) { return (int)(p - o->player); }
+static int number_of(const Optimizer *o, const Group *p) { return (int)(p - o->group); }
 
 /* State PARAM.suffix (or just `name` when there is no suffix), zeros. */
 static ValueId add_zero_state(Graph *g, const char *name, const char *suffix, DType t, const Shape *s)
@@ -172,7 +168,7 @@ static ValueId all_finite(Optimizer *o, Norm *all, DType t)
 }
 
 /* Updates the scale and sets the factor to 1 / scale. */
-static Status emit_dynamic_scale(Optimizer *o, Player *p, DType t)
+static Status emit_dynamic_scale(Optimizer *o, Group *p, DType t)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
@@ -200,7 +196,7 @@ static ValueId times(Graph *g, ValueId grad, ValueId factor)
 }
 
 /* Unscales the gradients that the caller asked to see. */
-static void unscale_outputs(const Optimizer *o, const Player *p)
+static void unscale_outputs(const Optimizer *o, const Group *p)
 {
     Graph *g = o->g;
 
@@ -285,7 +281,7 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, 
 }
 
 /* Multiplies the gradients that have norm k (update_group_norm) by their factor. */
-static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, DType t, Arena *scratch)
+static Status scale_gradients(Optimizer *o, const Group *p, int k, Norm *all, DType t, Arena *scratch)
 {
     Norm some = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) }, *of;
     ValueId out[2] = { NO_VALUE, p->factor };
@@ -311,7 +307,7 @@ static Status scale_gradients(Optimizer *o, const Player *p, int k, Norm *all, D
 }
 
 /* Decides whether the player's update happens, and scales its gradients. */
-static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
+static Status emit_factor(Optimizer *o, Group *p, Arena *scratch)
 {
     Graph *g = o->g;
     Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) };
@@ -341,7 +337,7 @@ static Status emit_factor(Optimizer *o, Player *p, Arena *scratch)
 }
 
 /* Updates are counted by player where a scale may skip some of them. */
-static Status add_optimizer_add_step(Optimizer *o, Player *p)
+static Status add_optimizer_add_step(Optimizer *o, Group *p)
 {
     Graph *g = o->g;
     Shape scalar = shape_scalar();
@@ -356,7 +352,7 @@ static Status add_optimizer_add_step(Optimizer *o, Player *p)
 }
 
 /* Raises the step counter by one if the update happens. */
-static void emit_step(Optimizer *o, const Player *p)
+static void emit_step(Optimizer *o, const Group *p)
 {
     Graph *g = o->g;
     ValueId by;
@@ -381,7 +377,7 @@ static bool begin_update(Graph *g, ValueId state)
 static Status emit_type(const Optimizer *o, int k, DType t)
 {
     const Group *group = &o->group[k];
-    const Player *player = player_of(o, k);
+    const Group *player = player_of(o, k);
     const OptimizerStep step = { .g = o->g,
                                  .type = t,
                                  .lr = group->lr,
@@ -461,9 +457,9 @@ static Status follow_turns(const Optimizer *o, Arena *scratch)
 }
 
 /* Is p the first of the players that share its step counter? */
-static bool counts(const Optimizer *o, const Player *p)
+static bool counts(const Optimizer *o, const Group *p)
 {
-    const Player *first = o->player;
+    const Group *first = o->group;
 
     while (!first->any)
         first++;
@@ -472,11 +468,11 @@ static bool counts(const Optimizer *o, const Player *p)
 
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
-    const Player *end = o->player + 1 + update_options(o->opt)->n_group;
+    const Group *end = o->group + 1 + update_options(o->opt)->n_group;
     ValueId shared = NO_VALUE;
 
     TRY(add_rates(o));
-    for (Player *p = o->player; p < end; p++) {
+    for (Group *p = o->group; p < end; p++) {
         if (!p->any)
             continue;
         p->step = shared;
@@ -485,12 +481,12 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
         if (type_options(o->opt)->loss_scaling == SCALE_NONE)
             shared = p->step;
     }
-    for (Player *p = o->player; p < end; p++)
+    for (Group *p = o->group; p < end; p++)
         if (p->any)
             TRY(emit_factor(o, p, scratch));
     for (int k = 0; k <= update_options(o->opt)->n_group; k++)
         TRY(emit_nodes(o, k));
-    for (Player *p = o->player; p < end; p++)
+    for (Group *p = o->group; p < end; p++)
         if (counts(o, p))
             emit_step(o, p);
     return follow_turns(o, scratch);
@@ -662,8 +658,7 @@ static Status take_groups(Optimizer *o)
     const BuildOptions *opt = o->opt;
     Arena *a = o->g->arena;
 
-    if (!(o->group = ARENA_NEW(a, Group, 1 + update_options(opt)->n_group)) ||
-        !(o->player = ARENA_NEW(a, Player, 1 + update_options(opt)->n_group)))
+    if (!(o->group = ARENA_NEW(a, Group, 1 + update_options(opt)->n_group)))
         return FAIL_NOMEM();
     for (int k = 0; k <= update_options(opt)->n_group; k++) {
         const UpdateGroup *u = k ? &update_options(opt)->group[k - 1] : NULL;

@@ -6,14 +6,6 @@
 #include "graph/ir/grad.h"
 #include "passes/report.h"
 
-typedef struct {
-    const Graph *g;
-    bool *from; /* by value id: it follows from the parameter by derivatives */
-    bool *read; /* likewise: and something is computed from it */
-    const Node *stop, *end;
-    bool setting; /* that is what `stop` takes it for */
-} Walk;
-
 static bool stops(const Graph *g, const Node *n)
 {
     if (n->op->grad == grad_none || n->op->flags & (OPF_ZERO_GRAD | OPF_SHAPE_ONLY))
@@ -24,53 +16,48 @@ static bool stops(const Graph *g, const Node *n)
     return true;
 }
 
-/* Sets `setting` where all that the node reads of it are its settings. */
-static bool follows(const Walk *w, const Node *n, bool *setting)
+/* Does the node read a value that follows from the parameter (`from`)?  Marks what it reads in `read`.  *setting: it
+ * takes all of them as its settings. */
+static bool follows(const Node *n, const bool *from, bool *read, bool *setting)
 {
     bool reads = false;
 
     *setting = true;
     for (int i = 0; i < n->n_in; i++)
-        if (has_value(n->in[i]) && w->from[n->in[i].i]) {
-            reads = w->read[n->in[i].i] = true;
+        if (has_value(n->in[i]) && from[n->in[i].i]) {
+            reads = read[n->in[i].i] = true;
             *setting = *setting && i < 8 && n->op->setting_in >> i & 1;
         }
     return reads;
 }
 
-static void no_gradient_follow(Walk *w, ValueId param)
-{
-    bool setting;
-
-    w->from[param.i] = true;
-    FOR_NODES(w->g, n) {
-        if (!follows(w, n, &setting))
-            continue;
-        if (setting || stops(w->g, n)) {
-            w->setting = w->stop ? w->setting : setting;
-            w->stop = w->stop ? w->stop : n;
-            continue;
-        }
-        for (int i = 0; i < n->n_out; i++)
-            w->from[n->out[i].i] = has_value(n->out[i]);
-    }
-    FOR_NODES(w->g, n) {
-        bool last = !w->end;
-
-        for (int i = 0; i < n->n_out; i++)
-            last = last && (!has_value(n->out[i]) || (w->from[n->out[i].i] && !w->read[n->out[i].i]));
-        w->end = last ? n : w->end;
-    }
-}
-
 Status report_way_end(WayEnd *out, const Graph *g, ValueId param, Arena *scratch)
 {
-    Walk w = { .g = g, .from = ARENA_NEW(scratch, bool, g->n_value), .read = ARENA_NEW(scratch, bool, g->n_value) };
+    bool *from = ARENA_NEW(scratch, bool, g->n_value); /* by value id: it follows from the parameter by derivatives */
+    bool *read = ARENA_NEW(scratch, bool, g->n_value); /* likewise: and something is computed from it */
+    bool setting;
 
-    if (!w.from || !w.read)
+    if (!from || !read)
         return FAIL_NOMEM();
-    no_gradient_follow(&w, param);
-    *out = (WayEnd){ w.stop ? w.stop : w.end, w.stop != NULL, w.setting };
+    *out = (WayEnd){ 0 };
+    from[param.i] = true;
+    FOR_NODES(g, n) {
+        if (!follows(n, from, read, &setting))
+            continue;
+        if (!setting && !stops(g, n)) {
+            for (int i = 0; i < n->n_out; i++)
+                from[n->out[i].i] = has_value(n->out[i]);
+        } else if (!out->stops) {
+            *out = (WayEnd){ n, true, setting };
+        }
+    }
+    FOR_NODES(g, n) { /* without a node that stops: the first that no other reads */
+        bool last = !out->node;
+
+        for (int i = 0; i < n->n_out; i++)
+            last = last && (!has_value(n->out[i]) || (from[n->out[i].i] && !read[n->out[i].i]));
+        out->node = last ? n : out->node;
+    }
     return ST_OK;
 }
 

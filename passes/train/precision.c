@@ -9,14 +9,6 @@
 #include "passes/pass.h"
 #include "passes/options/types.h"
 
-typedef struct {
-    Graph *g;
-    DType low;
-    ValueId *cast;    /* by value: it in the other type, once needed */
-    uint32_t n_value; /* the table's size: values from before the pass */
-    int n_changed;
-} Precision;
-
 static ValueId cast_const(Graph *g, const Value *v, DType to)
 {
     Tensor *t = tensor_create(g->arena, to, v->shape);
@@ -30,81 +22,66 @@ static ValueId cast_const(Graph *g, const Value *v, DType to)
     return graph_add_const_nocopy(g, v->name, t);
 }
 
-/* The value in the other type; each is converted once. */
-static ValueId in_type(Precision *p, ValueId v, DType to)
+/* The value in the other type.  Each is converted once: `cast`, [n_value] of those from before the pass. */
+static ValueId in_type(Graph *g, ValueId *cast, uint32_t n_value, ValueId v, DType to)
 {
-    const Value *x = value(p->g, v);
-    ValueId *known = v.i < p->n_value ? &p->cast[v.i] : NULL, made;
+    const Value *x = value(g, v);
+    ValueId *known = v.i < n_value ? &cast[v.i] : NULL, made;
 
     if (known && has_value(*known))
         return *known;
-    made = x->kind == V_CONST ? cast_const(p->g, x, to) : emit_cast(p->g, v, to);
+    made = x->kind == V_CONST ? cast_const(g, x, to) : emit_cast(g, v, to);
     if (known)
         *known = made;
     return made;
 }
 
-static bool is(const Precision *p, const Node *n, int i, DType t)
-{
-    return has_in(n, i) && in_value(p->g, n, i)->dtype == t;
-}
+static bool is(const Graph *g, const Node *n, int i, DType t) { return has_in(n, i) && in_value(g, n, i)->dtype == t; }
 
 static bool stays_wide(const Node *n, int i) { return i < 8 && n->op->wide_in >> i & 1; }
 
-/* Does the node compute in 16 bits? */
-static bool wants_low(const Precision *p, const Node *n)
+/* Does the node compute in the 16-bit type? */
+static bool wants_low(const Graph *g, const Node *n, DType low)
 {
-    if (n->op->precision == PREC_WIDE || (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(p->low))))
+    if (n->op->precision == PREC_WIDE || (n->op->dtypes && !(n->op->dtypes & DTYPE_BIT(low))))
         return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!stays_wide(n, i) && (is(p, n, i, p->low) || (n->op->precision == PREC_LOW && is(p, n, i, DT_FLOAT32))))
+        if (!stays_wide(n, i) && (is(g, n, i, low) || (n->op->precision == PREC_LOW && is(g, n, i, DT_FLOAT32))))
             return true;
     return false;
 }
 
-static Status precision_visit(Precision *p, Node *n)
-{
-    DType to = wants_low(p, n) ? p->low : DT_FLOAT32, from = to == DT_FLOAT32 ? p->low : DT_FLOAT32;
-
-    if (n->op->precision == PREC_OWN)
-        return ST_OK;
-    for (int i = 0; i < n->n_in; i++)
-        if (is(p, n, i, from) && !(to == p->low && stays_wide(n, i)))
-            n->in[i] = in_type(p, n->in[i], to);
-    TRY(p->g->status);
-    p->n_changed += to == p->low;
-    return node_infer(p->g, n);
-}
-
-/* Outputs and next states keep their types. */
-static void keep_types_outside(Precision *p)
-{
-    Graph *g = p->g;
-
-    for (int i = 0; i < g->n_output; i++)
-        if (value(g, g->output[i].value)->dtype == p->low)
-            g->output[i].value = in_type(p, g->output[i].value, DT_FLOAT32);
-    for (int i = 0; i < g->n_update; i++)
-        if (value(g, g->update[i].next)->dtype == p->low && value(g, g->update[i].state)->dtype == DT_FLOAT32)
-            g->update[i].next = in_type(p, g->update[i].next, DT_FLOAT32);
-}
-
 static Status precision_run(Graph *g, PassCtx *ctx)
 {
-    Precision p = { .g = g, .low = type_options(ctx->opt)->precision, .n_value = g->n_value };
-    uint32_t n_node = g->n_node;
+    const DType low = type_options(ctx->opt)->precision;
+    const uint32_t n_node = g->n_node, n_value = g->n_value;
+    ValueId *cast = ARENA_NEW(ctx->scratch, ValueId, n_value);
 
-    if (p.low == DT_NONE || p.low == DT_FLOAT32)
+    if (low == DT_NONE || low == DT_FLOAT32)
         return ST_OK;
     if (type_options(ctx->opt)->dtype == DT_FLOAT64)
-        return FAIL(E_INVALID, "--precision %s does not go with --dtype float64", dtype_name(p.low));
-    if (!(p.cast = ARENA_NEW(ctx->scratch, ValueId, g->n_value)))
+        return FAIL(E_INVALID, "--precision %s does not go with --dtype float64", dtype_name(low));
+    if (!cast)
         return FAIL_NOMEM();
-    for (uint32_t i = 0; i < n_node; i++)
-        if (g->node[i]->op)
-            TRY(precision_visit(&p, g->node[i]));
-    keep_types_outside(&p);
-    ctx->n_changed += p.n_changed;
+    for (uint32_t k = 0; k < n_node; k++) {
+        Node *n = g->node[k];
+        const bool narrow = n->op && wants_low(g, n, low);
+
+        if (!n->op || n->op->precision == PREC_OWN)
+            continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (is(g, n, i, narrow ? DT_FLOAT32 : low) && !(narrow && stays_wide(n, i)))
+                n->in[i] = in_type(g, cast, n_value, n->in[i], narrow ? low : DT_FLOAT32);
+        TRY(g->status);
+        ctx->n_changed += narrow;
+        TRY(node_infer(g, n));
+    }
+    for (int i = 0; i < g->n_output; i++) /* outputs and next states keep their types */
+        if (value(g, g->output[i].value)->dtype == low)
+            g->output[i].value = in_type(g, cast, n_value, g->output[i].value, DT_FLOAT32);
+    for (int i = 0; i < g->n_update; i++)
+        if (value(g, g->update[i].next)->dtype == low && value(g, g->update[i].state)->dtype == DT_FLOAT32)
+            g->update[i].next = in_type(g, cast, n_value, g->update[i].next, DT_FLOAT32);
     return graph_sort(g);
 }
 
