@@ -141,7 +141,7 @@ file(GENERATE OUTPUT ${images_dir}/images.list CONTENT "${image_list}")     # re
 
 # ---- the plug-in: C11, one exported symbol, and a copy of its own of the error text and the types ----
 file(GLOB plugin_sources CONFIGURE_DEPENDS kernels/cuda/plugin/*.c)
-add_library(dpexec_cuda MODULE ${plugin_sources} graph/base/status.c graph/base/foreign.c graph/base/numtext.c graph/tensor/dtype.c)
+add_library(dpexec_cuda MODULE ${plugin_sources} ${plugin_base})
 set_source_files_properties(kernels/cuda/plugin/images.c PROPERTIES OBJECT_DEPENDS "${image_files}")
 target_include_directories(dpexec_cuda PRIVATE ${CMAKE_SOURCE_DIR} ${images_dir})
 target_include_directories(dpexec_cuda SYSTEM PRIVATE ${cuda_includes})

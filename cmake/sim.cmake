@@ -13,7 +13,7 @@ else()
     target_include_directories(sim_device PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
     set_target_properties(sim_device PROPERTIES CXX_VISIBILITY_PRESET hidden ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endif()
-add_library(cudasim MODULE ${sim_sources} graph/base/status.c graph/base/foreign.c graph/base/numtext.c graph/tensor/dtype.c)
+add_library(cudasim MODULE ${sim_sources} ${plugin_base})
 target_include_directories(cudasim PRIVATE ${CMAKE_SOURCE_DIR} kernels/cuda/device)
 target_link_libraries(cudasim PRIVATE -Wl,--whole-archive sim_device -Wl,--no-whole-archive Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cudasim PROPERTIES OUTPUT_NAME dpexec_cudasim PREFIX lib CXX_STANDARD 20 CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden

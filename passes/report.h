@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "graph/base/json_writer.h"
 #include "graph/ir/graph.h"
 #include "graph/ir/target.h"
 
@@ -168,7 +169,7 @@ Status report_print(const Report *r, FILE *to) CHECKED; /* E_IO when writing fai
 /* Print only the decisions: a line each, trained ones first; as JSON, "parameters": [...]; the third in either format.
  */
 void report_print_decisions(const Report *r, FILE *to);
-void report_json_decisions(const Report *r, FILE *to);
+void report_json_decisions(const Report *r, JsonWriter *w);
 Status report_print_parameters(const Report *r, FILE *to, bool json) CHECKED;
 Status report_print_json(const Report *r, FILE *to) CHECKED;
 

@@ -4,7 +4,7 @@
 
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/text/write_json.h"
+#include "graph/base/json_writer.h"
 #include "graph/ir/phase.h"
 #include "passes/report.h"
 
@@ -225,131 +225,146 @@ Status report_print(const Report *r, FILE *to)
 
 /* ---- JSON ---- */
 
-static void json_notes(const Report *r, FILE *to, int kind)
+static void write_notes(JsonWriter *w, const Report *r, int kind)
 {
-    const char *separator = "";
-
-    fprintf(to, "  \"%s\": [", keys[kind]);
+    json_open(w, keys[kind], '[');
     for (int i = 0; i < r->n_note; i++) {
         if ((int)r->note[i].kind != kind)
             continue;
-        fprintf(to, "%s\n    {\"name\": ", separator);
-        json_write_string(to, r->note[i].subject);
-        fprintf(to, ", \"text\": ");
-        json_write_string(to, r->note[i].text);
+        json_open(w, NULL, '{');
+        json_write_string(w, "name", r->note[i].subject);
+        json_write_string(w, "text", r->note[i].text);
         if (kind == NOTE_MIXES) {
             int n;
             const int64_t bytes = mixing_bytes(r, r->note[i].subject, &n);
 
-            fprintf(to, ", \"collectives\": %d, \"bytes\": %" PRId64, n, bytes);
+            json_write_int(w, "collectives", n);
+            json_write_int(w, "bytes", bytes);
         }
-        fprintf(to, "}");
-        separator = ",";
+        json_close(w);
     }
-    fprintf(to, "%s],\n", *separator ? "\n  " : "");
+    json_close(w);
 }
 
-static void json_loads(const Report *r, FILE *to)
+static void write_stages(JsonWriter *w, const Report *r)
 {
-    fprintf(to, "  \"devices\": [");
+    json_open(w, "stages", '[');
+    for (int i = 0; i < r->n_stage; i++) {
+        const Stage *s = &r->stage[i];
+
+        json_open(w, NULL, '{');
+        json_write_string(w, "pass", s->pass);
+        json_write_int(w, "before", s->before);
+        json_write_int(w, "nodes", s->nodes);
+        json_write_int(w, "values", s->values);
+        json_write_int(w, "changed", s->changed);
+        json_write_int(w, "microseconds", (int64_t)(s->seconds * 1e6));
+        json_write_int(w, "graph_bytes", (int64_t)s->graph_bytes);
+        json_write_int(w, "scratch_bytes", (int64_t)s->scratch_bytes);
+        json_close(w);
+    }
+    json_close(w);
+}
+
+static void write_loads(JsonWriter *w, const Report *r)
+{
+    json_open(w, "devices", '[');
     for (int i = 0; i < r->n_load; i++) {
         const DeviceLoad *d = &r->load[i];
 
-        fprintf(to,
-                "%s\n    {\"device\": %d, \"nodes\": %d, \"parameters\": %" PRId64 ", \"state_bytes\": %" PRId64
-                ", \"flops\": %" PRId64 ", \"sent_bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}",
-                i ? "," : "", d->device, d->nodes, d->parameters, d->state_bytes, d->flops, d->sent_bytes,
-                d->peak_bytes);
+        json_open(w, NULL, '{');
+        json_write_int(w, "device", d->device);
+        json_write_int(w, "nodes", d->nodes);
+        json_write_int(w, "parameters", d->parameters);
+        json_write_int(w, "state_bytes", d->state_bytes);
+        json_write_int(w, "flops", d->flops);
+        json_write_int(w, "sent_bytes", d->sent_bytes);
+        json_write_int(w, "peak_bytes", d->peak_bytes);
+        json_close(w);
     }
-    fprintf(to, "%s],\n", r->n_load ? "\n  " : "");
+    json_close(w);
 }
 
 /* Writes a time, where times are known. */
-static void json_seconds(const Report *r, FILE *to, const char *key, double seconds)
+static void write_seconds(JsonWriter *w, const Report *r, const char *key, double seconds)
 {
-    if (!r->time.devices)
-        return;
-    fprintf(to, ", \"%s\": ", key);
-    json_write_float(to, seconds);
+    if (r->time.devices)
+        json_write_float(w, key, seconds);
 }
 
-static void json_phases(const Report *r, FILE *to)
+static void write_phases(JsonWriter *w, const Report *r)
 {
-    fprintf(to, "  \"phases\": [");
+    json_open(w, "phases", '[');
     for (int k = PHASE_FORWARD; k < N_PHASES; k++) {
         const PhaseLoad *p = &r->phase[k];
 
-        fprintf(to,
-                "%s\n    {\"phase\": \"%s\", \"nodes\": %d, \"collectives\": %d, \"flops\": %" PRId64
-                ", \"bytes\": %" PRId64 ", \"collective_bytes\": %" PRId64,
-                k == PHASE_FORWARD ? "" : ",", phase_name(k), p->nodes, p->collectives, p->flops, p->bytes, p->sent);
-        json_seconds(r, to, "seconds", p->seconds);
-        json_seconds(r, to, "collective_seconds", p->wire);
-        fprintf(to, "}");
+        json_open(w, NULL, '{');
+        json_write_string(w, "phase", phase_name(k));
+        json_write_int(w, "nodes", p->nodes);
+        json_write_int(w, "collectives", p->collectives);
+        json_write_int(w, "flops", p->flops);
+        json_write_int(w, "bytes", p->bytes);
+        json_write_int(w, "collective_bytes", p->sent);
+        write_seconds(w, r, "seconds", p->seconds);
+        write_seconds(w, r, "collective_seconds", p->wire);
+        json_close(w);
     }
-    fprintf(to, "\n  ],\n");
+    json_close(w);
 }
 
-static void json_collectives(const Report *r, FILE *to)
+static void write_collectives(JsonWriter *w, const Report *r)
 {
-    fprintf(to, "  \"collectives\": [");
+    json_open(w, "collectives", '[');
     for (int i = 0; i < r->collectives; i++) {
         const CollectiveLoad *c = &r->collective[i];
 
-        fprintf(to, "%s\n    {\"name\": ", i ? "," : "");
-        json_write_string(to, c->name);
-        fprintf(to,
-                ", \"kind\": \"%s\", \"phase\": \"%s\", \"tensors\": %d, \"bytes\": %" PRId64 ", \"reason\": ", c->kind,
-                phase_name(c->phase), c->tensors, c->bytes);
-        json_write_string(to, c->reason);
-        fprintf(to, ", \"of\": [");
-        for (int t = 0; t < c->tensors; t++) {
-            fputs(t ? ", " : "", to);
-            json_write_string(to, c->of[t]);
-        }
-        fprintf(to, "]");
-        json_seconds(r, to, "seconds", c->seconds);
-        fprintf(to, "}");
+        json_open(w, NULL, '{');
+        json_write_string(w, "name", c->name);
+        json_write_string(w, "kind", c->kind);
+        json_write_string(w, "phase", phase_name(c->phase));
+        json_write_int(w, "tensors", c->tensors);
+        json_write_int(w, "bytes", c->bytes);
+        json_write_string(w, "reason", c->reason);
+        json_open(w, "of", '[');
+        for (int t = 0; t < c->tensors; t++)
+            json_write_string(w, NULL, c->of[t]);
+        json_close(w);
+        write_seconds(w, r, "seconds", c->seconds);
+        json_close(w);
     }
-    fprintf(to, "%s]\n", r->collectives ? "\n  " : "");
+    json_close(w);
 }
 
 Status report_print_json(const Report *r, FILE *to)
 {
-    fprintf(to, "{\n  \"batch\": %" PRId64 ",\n  \"replicas\": %d,\n  \"samples\": [", r->batch, r->replicas);
+    JsonWriter w = { .to = to, .lines = 2 };
+
+    json_open(&w, NULL, '{');
+    json_write_int(&w, "batch", r->batch);
+    json_write_int(&w, "replicas", r->replicas);
+    json_open(&w, "samples", '[');
     for (int i = 0; r->count && i < r->replicas; i++)
-        fprintf(to, "%s%" PRId64, i ? ", " : "", r->count[i]);
-    fprintf(to, "],\n");
+        json_write_int(&w, NULL, r->count[i]);
+    json_close(&w);
     for (int k = 0; k < N_KINDS; k++)
-        json_notes(r, to, k);
-    fprintf(to, "  \"stages\": [");
-    for (int i = 0; i < r->n_stage; i++) {
-        fprintf(to, "%s\n    {\"pass\": ", i ? "," : "");
-        json_write_string(to, r->stage[i].pass);
-        fprintf(to,
-                ", \"before\": %d, \"nodes\": %d, \"values\": %d, \"changed\": %d, \"microseconds\": %" PRId64
-                ", \"graph_bytes\": %zu, \"scratch_bytes\": %zu}",
-                r->stage[i].before, r->stage[i].nodes, r->stage[i].values, r->stage[i].changed,
-                (int64_t)(r->stage[i].seconds * 1e6), r->stage[i].graph_bytes, r->stage[i].scratch_bytes);
-    }
-    fprintf(to, "%s],\n", r->n_stage ? "\n  " : "");
-    report_json_decisions(r, to);
-    fprintf(to, ",\n");
-    fprintf(to, "  \"device_of_replica\": [");
+        write_notes(&w, r, k);
+    write_stages(&w, r);
+    report_json_decisions(r, &w);
+    json_open(&w, "device_of_replica", '[');
     for (int i = 0; r->device_of && i < r->replicas; i++)
-        fprintf(to, "%s%d", i ? ", " : "", r->device_of[i]);
-    fprintf(to, "],\n");
-    json_loads(r, to);
-    json_phases(r, to);
+        json_write_int(&w, NULL, r->device_of[i]);
+    json_close(&w);
+    write_loads(&w, r);
+    write_phases(&w, r);
     if (r->time.devices) {
-        fprintf(to, "  \"time\": {\"devices\": ");
-        json_write_string(to, r->time.devices);
-        json_seconds(r, to, "seconds", r->time.seconds);
-        json_seconds(r, to, "compute_seconds", r->time.compute);
-        json_seconds(r, to, "collective_seconds", r->time.wire);
-        fprintf(to, "},\n");
+        json_open(&w, "time", '{');
+        json_write_string(&w, "devices", r->time.devices);
+        json_write_float(&w, "seconds", r->time.seconds);
+        json_write_float(&w, "compute_seconds", r->time.compute);
+        json_write_float(&w, "collective_seconds", r->time.wire);
+        json_close(&w);
     }
-    json_collectives(r, to);
-    fprintf(to, "}\n");
+    write_collectives(&w, r);
+    json_close(&w);
     return report_print_finish(to);
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "graph/base/heap_array.h"
 #include "graph/base/jsontext.h"
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
@@ -64,15 +65,11 @@ static Status find_folders(Checks *c, const char *path, int depth)
     is_test = !access(part, F_OK);
     snprintf(part, sizeof part, "%s/test_data_set_0", path);
     if (is_test || !access(part, F_OK)) {
-        if (c->n == c->room) {
-            size_t room = 2 * c->room + 64;
-            char **more = realloc(c->folder, room * sizeof *more);
+        char **more = heap_reserve(c->folder, sizeof *more, c->n + 1, &c->room);
 
-            if (!more)
-                return FAIL_NOMEM();
-            c->folder = more;
-            c->room = room;
-        }
+        if (!more)
+            return FAIL_NOMEM();
+        c->folder = more;
         return (c->folder[c->n] = strdup(path)) ? (c->n++, ST_OK) : FAIL_NOMEM();
     }
     if (depth == DEPTH || (n = scandir(path, &entry, is_visible, alphasort)) < 0)

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 
 Status temporary_open(FILE **out, uint64_t bytes, const char *label)
@@ -48,7 +49,7 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
 
     if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
-    else if (!(grown = realloc(d->array, ((size_t)d->n + 1) * sizeof *grown)))
+    else if (!(grown = heap_reserve(d->array, sizeof *grown, (size_t)d->n + 1, &d->room)))
         st = FAIL_NOMEM();
     if (st) {
         Mapped m = a->map;

@@ -47,6 +47,7 @@ typedef struct {
 typedef struct {
     Array *array;
     int n;
+    size_t room;
     int64_t samples;
     Mapped archive; /* that arrays are read in */
 } Dataset;

@@ -40,7 +40,8 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     Predictions *kept = NULL;
     Evaluation e;
     int64_t batch_size;
-    char text[32], path[4096];
+    char path[4096];
+    JsonWriter w = { .to = stdout, .compact = true };
 
     if (!has_loss(a) && strcmp(dpx_options_get(a->options, "metric"), "none") != 0)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
@@ -69,20 +70,19 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;
     TRY(predictions_close(kept, evaluate(&e, *trainer, feed, batch_size, false, kept)));
-    printf("{");
+    json_open(&w, NULL, '{');
     if (has_loss(a) && !feed->lacks)
-        printf("\"eval_loss\":%s", json_number(e.loss, text));
-    if (e.metric.measured) {
-        printf(",\"eval_%s\":", dpx_options_get(a->options, "metric"));
-        json_write_metric(stdout, &e.metric);
-    }
+        json_write_float(&w, "eval_loss", e.loss);
+    if (e.metric.measured)
+        json_write_metric(&w, "eval", dpx_options_get(a->options, "metric"), &e.metric);
     if (has_loss(a) && !feed->lacks && !isfinite(e.loss))
         progress_line(progress,
                       "dpexec: warning: the loss is %g, which JSON has as null: look for bad numbers in --data "
                       "or the model, or labels of which none counts",
                       e.loss);
-    TRY(json_write_log(stdout, "eval_log", e.metric.log, e.metric.n_log));
-    printf("%s\"samples\":%lld}\n", has_loss(a) && !feed->lacks ? "," : "", (long long)e.samples);
+    json_write_log(&w, "eval_log", e.metric.log, e.metric.n_log);
+    json_write_int(&w, "samples", e.samples);
+    json_close(&w);
     return ST_OK;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/json_writer.h"
 #include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
@@ -261,47 +262,34 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated)
     return ST_OK;
 }
 
-const char *json_number(double v, char buf[32])
-{
-    if (!isfinite(v))
-        return "null";
-    return text_float64(buf, v);
-}
-
-void json_write_metric(FILE *f, const dpx_metric *m)
+void json_write_metric(JsonWriter *w, const char *of, const char *metric, const dpx_metric *m)
 {
     const int64_t *count = m->table.data;
-    char text[NUMBER_TEXT];
+    char key[64];
 
+    snprintf(key, sizeof key, "%s_%s", of, metric);
     if (!count) {
-        fputs(json_number(m->value, text), f);
+        json_write_float(w, key, m->value);
         return;
     }
-    for (int64_t i = 0; i < m->table.dim[0]; i++)
+    json_open(w, key, '[');
+    for (int64_t i = 0; i < m->table.dim[0]; i++) {
+        json_open(w, NULL, '[');
         for (int64_t k = 0; k < m->table.dim[1]; k++)
-            fprintf(f, "%s%lld", k ? "," : i ? "],[" : "[[", (long long)*count++);
-    fputs("]]", f);
+            json_write_int(w, NULL, *count++);
+        json_close(w);
+    }
+    json_close(w);
 }
 
-Status json_write_log(FILE *f, const char *key, const dpx_log_value *log, int n)
+void json_write_log(JsonWriter *w, const char *key, const dpx_log_value *log, int n)
 {
-    char number[NUMBER_TEXT];
-
-    for (int i = 1; i < n; i++) {
-        json_t *name = json_of_text(log[i].name);
-        char *text = json_text(name, JSON_ENCODE_ANY);
-
-        json_decref(name);
-        if (!text)
-            return FAIL_NOMEM();
-        if (i == 1)
-            fprintf(f, ",\"%s\":{", key);
-        fprintf(f, "%s%s:%s", i > 1 ? "," : "", text, json_number(log[i].value, number));
-        free(text);
-    }
-    if (n > 1)
-        fputc('}', f);
-    return ST_OK;
+    if (n < 2)
+        return;
+    json_open(w, key, '{');
+    for (int i = 1; i < n; i++)
+        json_write_float(w, log[i].name, log[i].value);
+    json_close(w);
 }
 
 static Status flush(RunDir *r)
@@ -311,88 +299,110 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
-/* The gradient norm of each group, null where a group has none; nothing where no group has one. */
-static void log_group_norms(RunDir *r, const dpx_trainer *t, int64_t step)
+/* The players or groups of which the trainer has a learning rate; their numbers begin with 1. */
+static int groups_of(const dpx_trainer *t, int64_t step)
 {
-    char text[NUMBER_TEXT];
+    int n = 0;
+
+    while (!isnan(dpx_trainer_group_lr(t, n + 1, step)))
+        n++;
+    return n;
+}
+
+/* Writes the learning rate of each group, and its gradient norm: null where a group has none, nothing where all lack
+ * it. */
+static void write_groups(JsonWriter *w, const dpx_trainer *t, int groups, int64_t step, double grad_norm)
+{
     bool any = false;
 
-    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, step)); k++)
+    if (groups)
+        json_open(w, "group_lr", '[');
+    for (int k = 1; k <= groups; k++) {
+        json_write_float(w, NULL, dpx_trainer_group_lr(t, k, step));
         any |= !isnan(dpx_trainer_group_norm(t, k));
-    for (int k = 1; any && !isnan(dpx_trainer_group_lr(t, k, step)); k++)
-        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_norm\":[", json_number(dpx_trainer_group_norm(t, k), text));
-    if (any)
-        fprintf(r->metrics, "]");
+    }
+    if (groups)
+        json_close(w);
+    if (!isnan(grad_norm))
+        json_write_float(w, "grad_norm", grad_norm);
+    if (!any)
+        return;
+    json_open(w, "group_norm", '[');
+    for (int k = 1; k <= groups; k++)
+        json_write_float(w, NULL, dpx_trainer_group_norm(t, k));
+    json_close(w);
 }
 
 /* The loss scale of players that take turns, and whether each skipped the step; at a fixed scale only when one did. */
-static void log_players(RunDir *r, const dpx_trainer *t, const dpx_result *result)
+static void write_players(JsonWriter *w, const dpx_trainer *t, int groups, const dpx_result *result)
 {
     const bool dynamic = !isnan(result->loss_scale);
-    char text[NUMBER_TEXT];
 
     if ((!dynamic && !result->skipped) || strcmp(dpx_trainer_option(t, "turns"), "true") != 0)
         return;
-    for (int k = 1; dynamic && !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
-        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_scale\":[",
-                json_number(dpx_trainer_group_scale(t, k), text));
-    fprintf(r->metrics, "%s", dynamic ? "]" : "");
-    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
-        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_skipped\":[",
-                dpx_trainer_group_skipped(t, k) ? "true" : "false");
-    fprintf(r->metrics, "]");
+    if (dynamic) {
+        json_open(w, "group_scale", '[');
+        for (int k = 1; k <= groups; k++)
+            json_write_float(w, NULL, dpx_trainer_group_scale(t, k));
+        json_close(w);
+    }
+    json_open(w, "group_skipped", '[');
+    for (int k = 1; k <= groups; k++)
+        json_write_bool(w, NULL, dpx_trainer_group_skipped(t, k));
+    json_close(w);
 }
 
-static void log_read(RunDir *r, const RunRead *read)
+static void write_read(JsonWriter *w, const RunRead *read)
 {
-    fprintf(r->metrics, ",\"read\":{\"bytes\":%lld,\"most_bytes\":%lld,\"file_bytes\":%lld,\"most_file_bytes\":%lld",
-            (long long)read->all.bytes, (long long)read->most.bytes, (long long)read->all.file_bytes,
-            (long long)read->most.file_bytes);
-    if (read->resumed)
-        fprintf(r->metrics, ",\"state_bytes\":%lld,\"most_state_bytes\":%lld", (long long)read->state,
-                (long long)read->most_state);
-    fprintf(r->metrics, "}");
-    if (read->computed)
-        fprintf(r->metrics, ",\"padding\":{\"positions\":%lld,\"computed\":%lld}", (long long)read->positions,
-                (long long)read->computed);
+    json_open(w, "read", '{');
+    json_write_int(w, "bytes", read->all.bytes);
+    json_write_int(w, "most_bytes", read->most.bytes);
+    json_write_int(w, "file_bytes", read->all.file_bytes);
+    json_write_int(w, "most_file_bytes", read->most.file_bytes);
+    if (read->resumed) {
+        json_write_int(w, "state_bytes", read->state);
+        json_write_int(w, "most_state_bytes", read->most_state);
+    }
+    json_close(w);
+    if (!read->computed)
+        return;
+    json_open(w, "padding", '{');
+    json_write_int(w, "positions", read->positions);
+    json_write_int(w, "computed", read->computed);
+    json_close(w);
 }
 
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read, const char *metric, const dpx_metric *trained)
 {
-    char loss[NUMBER_TEXT], lr[NUMBER_TEXT], norm[NUMBER_TEXT], scale[NUMBER_TEXT], time[NUMBER_TEXT];
+    JsonWriter w = { .to = r->metrics, .compact = true };
+    const int groups = r->metrics ? groups_of(t, result->step) : 0;
 
     if (!r->metrics)
         return ST_OK;
-    fprintf(r->metrics, "{\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"lr\":%s,\"samples\":%lld,\"ms\":%s",
-            (long long)result->step, (long long)epoch, json_number(result->loss, loss), json_number(result->lr, lr),
-            (long long)result->samples, json_number(round(ms * 1e3) / 1e3, time));
+    json_open(&w, NULL, '{');
+    json_write_int(&w, "step", result->step);
+    json_write_int(&w, "epoch", epoch);
+    json_write_float(&w, "loss", result->loss);
+    json_write_float(&w, "lr", result->lr);
+    json_write_int(&w, "samples", result->samples);
+    json_write_float(&w, "ms", round(ms * 1e3) / 1e3);
     if (read)
-        log_read(r, read);
+        write_read(&w, read);
     if (trained) {
-        fprintf(r->metrics, ",\"train_loss\":%s", json_number(trained->loss, loss));
-        if (trained->measured) {
-            fprintf(r->metrics, ",\"train_%s\":", metric);
-            json_write_metric(r->metrics, trained);
-        }
-        fprintf(r->metrics, ",\"train_samples\":%lld", (long long)trained->samples);
+        json_write_float(&w, "train_loss", trained->loss);
+        if (trained->measured)
+            json_write_metric(&w, "train", metric, trained);
+        json_write_int(&w, "train_samples", trained->samples);
     }
-    for (int k = 1; !isnan(dpx_trainer_group_lr(t, k, result->step)); k++)
-        fprintf(r->metrics, "%s%s", k > 1 ? "," : ",\"group_lr\":[",
-                json_number(dpx_trainer_group_lr(t, k, result->step), lr));
-    if (!isnan(dpx_trainer_group_lr(t, 1, result->step)))
-        fprintf(r->metrics, "]");
-    if (!isnan(result->grad_norm))
-        fprintf(r->metrics, ",\"grad_norm\":%s", json_number(result->grad_norm, norm));
-    log_group_norms(r, t, result->step);
+    write_groups(&w, t, groups, result->step, result->grad_norm);
     if (!isnan(result->loss_scale))
-        fprintf(r->metrics, ",\"loss_scale\":%s,\"skipped\":%s", json_number(result->loss_scale, scale),
-                result->skipped ? "true" : "false");
-    else if (result->skipped) /* at a fixed scale */
-        fprintf(r->metrics, ",\"skipped\":true");
-    log_players(r, t, result);
-    TRY(json_write_log(r->metrics, "log", result->log, result->n_log));
-    fprintf(r->metrics, "}\n");
+        json_write_float(&w, "loss_scale", result->loss_scale);
+    if (!isnan(result->loss_scale) || result->skipped) /* at a fixed scale only where it was */
+        json_write_bool(&w, "skipped", result->skipped);
+    write_players(&w, t, groups, result);
+    json_write_log(&w, "log", result->log, result->n_log);
+    json_close(&w);
     return flush(r);
 }
 
@@ -425,27 +435,27 @@ static Status replace_last(RunDir *r, const char *line, size_t n)
 
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
 {
-    char *line = NULL, text[NUMBER_TEXT];
+    JsonWriter w = { .compact = true };
+    char *line = NULL;
     size_t n = 0;
-    FILE *f;
-    Status st;
+    Status st = ST_OK;
 
     if (!r->metrics)
         return ST_OK;
-    if (!(f = open_memstream(&line, &n)))
+    if (!(w.to = open_memstream(&line, &n)))
         return FAIL_NOMEM();
-    fprintf(f, "{\"step\":%lld,\"eval_loss\":%s", (long long)step, json_number(loss, text));
-    if (metric) {
-        fprintf(f, ",\"eval_%s\":", metric);
-        json_write_metric(f, measured);
-    }
-    st = json_write_log(f, "eval_log", measured->log, measured->n_log);
-    fprintf(f, "}\n");
-    if (fclose(f) && !st)
+    json_open(&w, NULL, '{');
+    json_write_int(&w, "step", step);
+    json_write_float(&w, "eval_loss", loss);
+    if (metric)
+        json_write_metric(&w, "eval", metric, measured);
+    json_write_log(&w, "eval_log", measured->log, measured->n_log);
+    json_close(&w);
+    if (fclose(w.to)) {
         st = FAIL_NOMEM();
-    if (!st && r->repeated_at >= 0)
+    } else if (r->repeated_at >= 0) {
         st = replace_last(r, line, n);
-    else if (!st) {
+    } else {
         fwrite(line, 1, n, r->metrics);
         st = flush(r);
     }

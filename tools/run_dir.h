@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "graph/base/json_writer.h"
 #include "tools/args.h"
 #include "tools/batch_loader.h"
 
@@ -47,12 +48,9 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
                         const RunRead *read, const char *metric, const dpx_metric *trained) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured) CHECKED;
 
-/* The number as JSON; NaN and infinity, which JSON lacks, are null. */
-const char *json_number(double v, char buf[32]);
-/* Writes `,"KEY":{"NAME":VALUE,...}` of the log variables without the first, the total; nothing if there are no others.
- */
-Status json_write_log(FILE *f, const char *key, const dpx_log_value *log, int n) CHECKED;
-/* Writes the metric: a number, or a table as a list of rows. */
-void json_write_metric(FILE *f, const dpx_metric *m);
+/* Writes the log variables without the first, the total, as an object; nothing if there are no others. */
+void json_write_log(JsonWriter *w, const char *key, const dpx_log_value *log, int n);
+/* Writes the metric of `of` ("train", "eval"), "eval_accuracy" for instance: a number, or a table as a list of rows. */
+void json_write_metric(JsonWriter *w, const char *of, const char *metric, const dpx_metric *m);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "graph/base/heap_array.h"
 #include "passes/partition/place.h"
 #include "passes/options/inputs.h"
 #include "passes/build_options.h"
@@ -22,7 +23,7 @@ void lengths_forget(Lengths *l)
 Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64_t multiple, const int64_t *length,
                     int64_t n)
 {
-    SampleLengths *grown = realloc(l->list, ((size_t)l->n + 1) * sizeof *grown), *x;
+    SampleLengths *grown = heap_reserve(l->list, sizeof *grown, (size_t)l->n + 1, &l->room), *x;
 
     if (!grown)
         return FAIL_NOMEM();

@@ -59,6 +59,7 @@ typedef struct {
 typedef struct {
     SampleLengths *list;
     int n;
+    size_t room;
 } Lengths;
 
 typedef struct {

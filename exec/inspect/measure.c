@@ -12,7 +12,7 @@
 #include "exec/device/machine.h"
 #include "exec/train/session.h"
 #include "exec/world/world.h"
-#include "graph/text/write_json.h"
+#include "graph/base/json_writer.h"
 #include "graph/text/parse.h"
 #include "passes/build_options.h"
 
@@ -459,57 +459,45 @@ Status measure_cluster(Cluster *out, const DeviceList *list)
     return ST_OK;
 }
 
-static void print_number(FILE *to, const char *key, double v)
+static void write_link(JsonWriter *w, const char *key, const Link *l)
 {
-    fprintf(to, "\"%s\": ", key);
-    json_write_float(to, v);
-}
-
-static void print_link(FILE *to, const char *key, const Link *l, bool more)
-{
-    fprintf(to, "        \"%s\": { ", key);
-    print_number(to, "bandwidth", l->bandwidth);
-    fputs(", ", to);
-    print_number(to, "latency", l->latency);
-    fprintf(to, " }%s\n", more ? "," : "");
+    json_open(w, key, '{');
+    json_write_float(w, "bandwidth", l->bandwidth);
+    json_write_float(w, "latency", l->latency);
+    json_close(w);
 }
 
 void cluster_print(const Cluster *c, FILE *to)
 {
-    const bool within = c->per_node > 1, between = c->nodes > 1;
+    JsonWriter w = { .to = to, .lines = 1 };
 
-    fputs("{\n    \"name\": ", to);
-    json_write_string(to, c->name);
-    fprintf(to, ",\n    \"device\": { \"kind\": \"%s\", ", c->accelerator ? "accelerator" : "cpu");
+    json_open(&w, NULL, '{');
+    json_write_string(&w, "name", c->name);
+    json_open(&w, "device", '{');
+    json_write_string(&w, "kind", c->accelerator ? "accelerator" : "cpu");
+    if (!c->accelerator)
+        json_write_float(&w, "cores", c->cores);
+    json_write_float(&w, "flops", c->flops);
+    json_write_float(&w, "memory_bandwidth", c->bandwidth);
+    json_write_float(&w, "memory", c->memory);
+    if (c->jitter > 0)
+        json_write_float(&w, "jitter", c->jitter);
+    json_close(&w);
+    json_write_int(&w, "nodes", c->nodes);
+    json_write_int(&w, "devices_per_node", c->per_node);
     if (!c->accelerator) {
-        print_number(to, "cores", c->cores);
-        fputs(", ", to);
+        json_open(&w, "node", '{');
+        json_write_float(&w, "cores", c->node_cores);
+        json_write_float(&w, "memory_bandwidth", c->node_bandwidth);
+        if (c->node_slowdown > 0)
+            json_write_float(&w, "slowdown", c->node_slowdown);
+        json_close(&w);
     }
-    print_number(to, "flops", c->flops);
-    fputs(", ", to);
-    print_number(to, "memory_bandwidth", c->bandwidth);
-    fputs(", ", to);
-    print_number(to, "memory", c->memory);
-    if (c->jitter > 0) {
-        fputs(", ", to);
-        print_number(to, "jitter", c->jitter);
-    }
-    fprintf(to, " },\n    \"nodes\": %d,\n    \"devices_per_node\": %d,\n", c->nodes, c->per_node);
-    if (!c->accelerator) {
-        fputs("    \"node\": { ", to);
-        print_number(to, "cores", c->node_cores);
-        fputs(", ", to);
-        print_number(to, "memory_bandwidth", c->node_bandwidth);
-        if (c->node_slowdown > 0) {
-            fputs(", ", to);
-            print_number(to, "slowdown", c->node_slowdown);
-        }
-        fputs(" },\n", to);
-    }
-    fputs("    \"links\": {\n", to);
-    if (within)
-        print_link(to, "node", &c->within, between);
-    if (between)
-        print_link(to, "network", &c->between, false);
-    fputs("    }\n}\n", to);
+    json_open(&w, "links", '{');
+    if (c->per_node > 1)
+        write_link(&w, "node", &c->within);
+    if (c->nodes > 1)
+        write_link(&w, "network", &c->between);
+    json_close(&w);
+    json_close(&w);
 }

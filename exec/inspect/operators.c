@@ -2,6 +2,7 @@
  * operators of ai.onnx are listed. */
 #include "exec/inspect/operators.h"
 
+#include "graph/base/json_writer.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
@@ -43,7 +44,7 @@ static const char *placement(const OpDef *op)
     return op->elementwise ? "elementwise" : op->place == place_all_b ? "gathered" : "by rule";
 }
 
-static void operators_print_row(FILE *to, const OpDef *op, bool json, bool first)
+static void operators_print_row(FILE *to, JsonWriter *w, const OpDef *op)
 {
     const bool fast = has_kernel(kernels_cpu, kernels_cpu_len, op);
     char types[TYPES_TEXT] = "any";
@@ -52,33 +53,35 @@ static void operators_print_row(FILE *to, const OpDef *op, bool json, bool first
     for (int t = 1; op->dtypes && t < 32; t++)
         if (op->dtypes >> t & 1 && n < TYPES_TEXT)
             n += (size_t)snprintf(types + n, TYPES_TEXT - n, "%s%s", n ? " " : "", dtype_name((DType)t));
-    if (json)
-        fprintf(
-            to,
-            "%s {\"name\": \"%s\", \"opset\": %d, \"forward\": \"%s\", \"gradient\": \"%s\", \"placement\": \"%s\", "
-            "\"fast\": %s, \"types\": \"%s\"}",
-            first ? "" : ",\n", op->name, op->since, operators_forward(op), gradient(op), placement(op),
-            fast ? "true" : "false", types);
-    else
+    if (!w) {
         fprintf(to, "%-28s%5d  %-12s%-11s%-13s%-6s%s\n", op->name, op->since, operators_forward(op), gradient(op),
                 placement(op), fast ? "yes" : "no", types);
+        return;
+    }
+    json_open(w, NULL, '{');
+    json_write_string(w, "name", op->name);
+    json_write_int(w, "opset", op->since);
+    json_write_string(w, "forward", operators_forward(op));
+    json_write_string(w, "gradient", gradient(op));
+    json_write_string(w, "placement", placement(op));
+    json_write_bool(w, "fast", fast);
+    json_write_string(w, "types", types);
+    json_close(w);
 }
 
 Status operators_print(FILE *to, bool json)
 {
-    bool first = true;
+    JsonWriter w = { .to = to, .lines = 1 };
 
     if (json)
-        fputs("[\n", to);
+        json_open(&w, NULL, '[');
     else
         fprintf(to, "%-28s%5s  %-12s%-11s%-13s%-6s%s\n", "operator", "opset", "forward", "gradient", "placement",
                 "fast", "types of the first input");
     for (int i = 0; i < op_list_len; i++)
-        if (!op_list[i]->domain) {
-            operators_print_row(to, op_list[i], json, first);
-            first = false;
-        }
+        if (!op_list[i]->domain)
+            operators_print_row(to, json ? &w : NULL, op_list[i]);
     if (json)
-        fputs("\n]\n", to);
+        json_close(&w);
     return ferror(to) ? FAIL(E_IO, "the table could not be written") : ST_OK;
 }

@@ -1,10 +1,9 @@
 /* The picture of a step as a page that shows the path of a sample, a parameter or a gradient.  The page holds the whole
  * graph as JSON; its script follows names and edges, and loads nothing. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "exec/inspect/picture.h"
-#include "graph/base/foreign.h"
+#include "graph/base/json_writer.h"
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
 #include "graph/ops/update.h"
@@ -110,106 +109,94 @@ static const char questions[] =
     "  show('', new Set(N.map((n, i) => n.box === e.id ? i : -1).filter(i => i >= 0))));\n"
     "</script>\n";
 
-/* A JSON string that cannot end the page's script element. */
-static void write_string(FILE *f, const char *s)
+/* Writes the ids of the values, without constants. */
+static void write_values(JsonWriter *w, const Graph *g, const char *key, const ValueId *v, int n)
 {
-    putc('"', f);
-    for (int n; *s; s += n ? n : 1) {
-        n = foreign_length(s);
-        if (!n)
-            putc('?', f);
-        else if (strchr("\"\\<>&", *s))
-            fprintf(f, "\\u%04x", (unsigned)*s);
-        else
-            fwrite(s, 1, (size_t)n, f);
-    }
-    putc('"', f);
+    json_open(w, key, '[');
+    for (int i = 0; i < n; i++)
+        if (has_value(v[i]) && value(g, v[i])->kind != V_CONST)
+            json_write_int(w, NULL, v[i].i);
+    json_close(w);
 }
 
-/* , "KEY": [ids]: the values, without constants. */
-static void write_values(FILE *f, const Graph *g, const char *key, const ValueId *v, int n)
-{
-    fprintf(f, ", \"%s\": [", key);
-    for (int i = 0, k = 0; i < n; i++) {
-        if (!has_value(v[i]) || value(g, v[i])->kind == V_CONST)
-            continue;
-        fprintf(f, "%s%u", k++ ? "," : "", v[i].i);
-    }
-    putc(']', f);
-}
-
-static void picture_html_write_node(FILE *f, const Picture *p, const Node *n)
+static void write_picture_node(JsonWriter *w, const Picture *p, const Node *n)
 {
     const Exchange e = exchange_of(n);
     const UpdateForm form = update_is(n) ? update_form(n) : (UpdateForm){ 0 };
     const Value *out = n->n_out && has_value(n->out[0]) ? value(p->g, n->out[0]) : NULL;
-    char shape[SHAPE_TEXT] = "";
+    char shape[SHAPE_TEXT] = "", box[32];
 
-    fputs("{\"name\": ", f);
-    write_string(f, n->name);
-    fputs(", \"op\": ", f);
-    write_string(f, n->op->name);
-    fprintf(f, ", \"phase\": \"%s\", \"replica\": %d, \"device\": %d, \"box\": \"b%d_%d\", \"collective\": %s",
-            phase_name(p->phase[n->index]), n->replica, n->device, p->row_of[n->index], p->lane_of[n->index],
-            e.tensors ? "true" : "false");
-    fprintf(f, ", \"tensors\": %d, \"bytes\": %" PRId64 ", \"shapes\": ", e.tensors,
-            e.tensors ? picture_bytes(p->g, n) : 0);
-    write_string(f, out ? shape_text(out->shape, shape) : "");
-    write_values(f, p->g, "in", n->in, n->n_in);
-    write_values(f, p->g, "out", n->out, n->n_out);
-    fputs(", \"pairs\": [", f); /* of an update: each parameter with its gradient */
-    for (int i = 0; i < form.count; i++)
-        fprintf(f, "%s[%u,%u]", i ? "," : "", n->in[update_state(&form, i, 0)].i, n->in[update_grad(&form, i)].i);
-    fputs("]}", f);
+    snprintf(box, sizeof box, "b%d_%d", p->row_of[n->index], p->lane_of[n->index]);
+    json_open(w, NULL, '{');
+    json_write_string(w, "name", n->name);
+    json_write_string(w, "op", n->op->name);
+    json_write_string(w, "phase", phase_name(p->phase[n->index]));
+    json_write_int(w, "replica", n->replica);
+    json_write_int(w, "device", n->device);
+    json_write_string(w, "box", box);
+    json_write_bool(w, "collective", e.tensors != 0);
+    json_write_int(w, "tensors", e.tensors);
+    json_write_int(w, "bytes", e.tensors ? picture_bytes(p->g, n) : 0);
+    json_write_string(w, "shapes", out ? shape_text(out->shape, shape) : "");
+    write_values(w, p->g, "in", n->in, n->n_in);
+    write_values(w, p->g, "out", n->out, n->n_out);
+    json_open(w, "pairs", '['); /* of an update: each parameter with its gradient */
+    for (int i = 0; i < form.count; i++) {
+        json_open(w, NULL, '[');
+        json_write_int(w, NULL, n->in[update_state(&form, i, 0)].i);
+        json_write_int(w, NULL, n->in[update_grad(&form, i)].i);
+        json_close(w);
+    }
+    json_close(w);
+    json_close(w);
 }
 
 /* The names of the parameters, each once, and the name of every state by its id. */
-static void write_states(FILE *f, const Graph *g)
+static void write_states(JsonWriter *w, const Graph *g)
 {
-    int n = 0;
+    char id[16];
 
-    fputs("  \"parameters\": [", f);
+    json_open(w, "parameters", '[');
     for (uint32_t i = 1; i < g->n_value; i++) {
         bool first = g->value[i]->kind == V_STATE && g->value[i]->trainable;
 
         for (uint32_t k = 1; k < i && first; k++)
             first = g->value[k]->kind != V_STATE || !g->value[k]->trainable ||
                     strcmp(value_logical_name(g->value[k]), value_logical_name(g->value[i])) != 0;
-        if (first) {
-            fputs(n++ ? ", " : "", f);
-            write_string(f, value_logical_name(g->value[i]));
-        }
+        if (first)
+            json_write_string(w, NULL, value_logical_name(g->value[i]));
     }
-    fputs("],\n  \"states\": {", f);
-    n = 0;
+    json_close(w);
+    json_open(w, "states", '{');
     for (uint32_t i = 1; i < g->n_value; i++)
         if (g->value[i]->kind == V_STATE) {
-            fprintf(f, "%s\"%u\": ", n++ ? ", " : "", i);
-            write_string(f, value_logical_name(g->value[i]));
+            snprintf(id, sizeof id, "%u", i);
+            json_write_string(w, id, value_logical_name(g->value[i]));
         }
-    fputs("},\n", f);
+    json_close(w);
 }
 
 static void write_graph(FILE *f, const Picture *p)
 {
-    bool first = true;
+    JsonWriter w = { .to = f, .html = true, .lines = 2 };
 
-    fputs("<script type=\"application/json\" id=\"graph\">\n{\n  \"samples\": [", f); /* how many each replica has */
+    fputs("<script type=\"application/json\" id=\"graph\">\n", f);
+    json_open(&w, NULL, '{');
+    json_open(&w, "samples", '['); /* how many each replica has */
     for (int r = 0; p->scatter && r < p->scatter->n_out; r++) {
         int64_t from, n;
 
         picture_samples(p, r, &from, &n);
-        fprintf(f, "%s%" PRId64, r ? "," : "", n);
+        json_write_int(&w, NULL, n);
     }
-    fputs("],\n", f);
-    write_states(f, p->g);
-    fputs("  \"nodes\": [\n", f);
-    FOR_NODES(p->g, n) {
-        fputs(first ? "" : ",\n", f);
-        first = false;
-        picture_html_write_node(f, p, n);
-    }
-    fputs("]\n}\n</script>\n", f);
+    json_close(&w);
+    write_states(&w, p->g);
+    json_open(&w, "nodes", '[');
+    FOR_NODES(p->g, n)
+        write_picture_node(&w, p, n);
+    json_close(&w);
+    json_close(&w);
+    fputs("</script>\n", f);
 }
 
 Status picture_html(FILE *f, const Graph *g, const Graph *model)

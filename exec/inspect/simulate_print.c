@@ -5,7 +5,7 @@
 #include "exec/plan/memory_report.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "graph/text/write_json.h"
+#include "graph/base/json_writer.h"
 
 static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
 
@@ -57,37 +57,38 @@ void simulation_print(const Simulation *s, FILE *to)
         fprintf(to, "!: more than a device has\n");
 }
 
-static void print_number(FILE *to, const char *key, double v)
-{
-    fprintf(to, ",\"%s\":", key);
-    json_write_float(to, v);
-}
-
 void simulation_print_json(const Simulation *s, FILE *to)
 {
-    fputs("{\"cluster\":", to);
-    json_write_string(to, s->cluster->name);
-    fputs(",\"rows\":[", to);
+    JsonWriter w = { .to = to, .compact = true, .lines = 2 };
+
+    json_open(&w, NULL, '{');
+    json_write_string(&w, "cluster", s->cluster->name);
+    json_open(&w, "rows", '[');
     for (int i = 0; i < s->n_row; i++) {
         const Simulated *r = &s->row[i];
 
-        fprintf(to, "%s\n{\"devices\":%d,\"planned\":%d,\"shard\":\"%s\",\"batch\":%" PRId64 ",\"collectives\":%d",
-                i ? "," : "", r->devices, r->shown, r->shard, r->batch, r->collectives);
-        print_number(to, "seconds", r->seconds);
-        print_number(to, "samples_per_second", rate_of(r));
+        json_open(&w, NULL, '{');
+        json_write_int(&w, "devices", r->devices);
+        json_write_int(&w, "planned", r->shown);
+        json_write_string(&w, "shard", r->shard);
+        json_write_int(&w, "batch", r->batch);
+        json_write_int(&w, "collectives", r->collectives);
+        json_write_float(&w, "seconds", r->seconds);
+        json_write_float(&w, "samples_per_second", rate_of(r));
         if (row_of_one(s))
-            print_number(to, "efficiency", efficiency(r, row_of_one(s)));
-        print_number(to, "compute_seconds", r->compute);
-        print_number(to, "wire_seconds", r->wire);
-        print_number(to, "flops", r->flops);
-        print_number(to, "memory", simulated_memory(r));
-        print_number(to, "arena", r->arena);
-        print_number(to, "states", r->states);
-        print_number(to, "constants", r->constants);
-        print_number(to, "staging", r->staging);
-        print_number(to, "bytes_in_node", r->within);
-        print_number(to, "bytes_of_node", r->between);
-        fputc('}', to);
+            json_write_float(&w, "efficiency", efficiency(r, row_of_one(s)));
+        json_write_float(&w, "compute_seconds", r->compute);
+        json_write_float(&w, "wire_seconds", r->wire);
+        json_write_float(&w, "flops", r->flops);
+        json_write_float(&w, "memory", simulated_memory(r));
+        json_write_float(&w, "arena", r->arena);
+        json_write_float(&w, "states", r->states);
+        json_write_float(&w, "constants", r->constants);
+        json_write_float(&w, "staging", r->staging);
+        json_write_float(&w, "bytes_in_node", r->within);
+        json_write_float(&w, "bytes_of_node", r->between);
+        json_close(&w);
     }
-    fputs("\n]}\n", to);
+    json_close(&w);
+    json_close(&w);
 }

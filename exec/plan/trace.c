@@ -2,12 +2,11 @@
  * nothing. */
 #include "exec/plan/trace.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "graph/text/write_json.h"
+#include "graph/base/json_writer.h"
 #include "graph/ir/op.h"
 
 struct Trace {
@@ -60,32 +59,33 @@ uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out)
     return trace_bytes_of(in, n->n_in) + trace_bytes_of(out, n->n_out);
 }
 
-/* Microseconds with three digits behind the point, whatever the locale. */
-static void write_time(FILE *to, const char *key, uint64_t ns)
-{
-    fprintf(to, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
-}
-
 void trace_write(const Trace *t, FILE *to)
 {
     uint32_t n = atomic_load(&t->n) < t->max ? atomic_load(&t->n) : t->max;
+    JsonWriter w = { .to = to, .compact = true, .lines = 2 };
     uint64_t zero = UINT64_MAX;
 
     for (uint32_t i = 0; i < n; i++)
         zero = t->event[i].start < zero ? t->event[i].start : zero;
-    fputs("{\"traceEvents\":[", to);
+    json_open(&w, NULL, '{');
+    json_open(&w, "traceEvents", '[');
     for (uint32_t i = 0; i < n; i++) {
         const TraceEvent *e = &t->event[i];
 
-        fprintf(to, "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d", i ? "," : "", e->device,
-                e->node->replica < 0 ? 0 : e->node->replica + 1);
-        write_time(to, "ts", e->start - zero);
-        write_time(to, "dur", e->end - e->start);
-        fputs(",\"cat\":", to);
-        json_write_string(to, e->node->op->name);
-        fputs(",\"name\":", to);
-        json_write_string(to, e->node->name);
-        fprintf(to, ",\"args\":{\"kernel\":\"%s\",\"bytes\":%" PRIu64 "}}", e->kernel ? e->kernel : "", e->bytes);
+        json_open(&w, NULL, '{');
+        json_write_string(&w, "ph", "X");
+        json_write_int(&w, "pid", e->device);
+        json_write_int(&w, "tid", e->node->replica < 0 ? 0 : e->node->replica + 1);
+        json_write_float(&w, "ts", (double)(e->start - zero) / 1e3); /* microseconds */
+        json_write_float(&w, "dur", (double)(e->end - e->start) / 1e3);
+        json_write_string(&w, "cat", e->node->op->name);
+        json_write_string(&w, "name", e->node->name);
+        json_open(&w, "args", '{');
+        json_write_string(&w, "kernel", e->kernel ? e->kernel : "");
+        json_write_int(&w, "bytes", (int64_t)e->bytes);
+        json_close(&w);
+        json_close(&w);
     }
-    fputs("\n]}\n", to);
+    json_close(&w);
+    json_close(&w);
 }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "exec/world/internal.h"
+#include "graph/base/heap_array.h"
 
 enum { MOST_FACTS = 64 << 20 /* bytes of one process */ };
 
@@ -151,18 +152,12 @@ void facts_free(Facts *f)
 
 static Status append_text(Facts *f, const char *text)
 {
-    size_t n = strlen(text) + 1, cap = f->cap;
+    const size_t n = strlen(text) + 1;
+    char *grown = heap_reserve(f->text, 1, f->bytes + n, &f->cap);
 
-    while (cap - f->bytes < n)
-        cap = cap ? 2 * cap : 4096;
-    if (cap != f->cap) {
-        char *grown = realloc(f->text, cap);
-
-        if (!grown)
-            return FAIL_NOMEM();
-        f->text = grown;
-        f->cap = cap;
-    }
+    if (!grown)
+        return FAIL_NOMEM();
+    f->text = grown;
     memcpy(f->text + f->bytes, text, n);
     f->bytes += n;
     return ST_OK;

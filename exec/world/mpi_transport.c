@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "graph/base/heap_array.h"
+
 static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAST_WORDS = 1; /* seconds */
 
 struct SentNote {
@@ -172,17 +174,13 @@ static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
 {
     Mpi *m = w->link;
     MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
-    const size_t wanted = (size_t)parcel->n + 1;
-    struct iovec *grown;
+    struct iovec *grown = heap_reserve(m->piece, sizeof *grown, (size_t)parcel->n + 1, &m->max_piece);
     size_t left = m->most;
     int n = 0, code;
 
-    if (wanted > m->max_piece) {
-        if (!(grown = realloc(m->piece, wanted * sizeof *grown)))
-            return FAIL_NOMEM();
-        m->piece = grown;
-        m->max_piece = wanted;
-    }
+    if (!grown)
+        return FAIL_NOMEM();
+    m->piece = grown;
     if (!f->posted)
         m->piece[n++] = (struct iovec){ f->first, sending ? sizeof(Head) + bytes_beside_head(parcel_bytes(parcel))
                                                           : sizeof f->first };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 
 enum { MESSAGE_MAX = 16384, TRACE_MAX = 512 };
@@ -97,7 +98,7 @@ Status status_prefix(Status s, const char *fmt, ...)
 
 void problems_add(Problems *p, const char *fmt, ...)
 {
-    char text[1024];
+    char text[1024], *grown;
     size_t len;
     va_list ap;
 
@@ -106,15 +107,9 @@ void problems_add(Problems *p, const char *fmt, ...)
     va_end(ap);
     len = strlen(text);
     p->n++;
-    if (p->len + len + 3 > p->cap) {
-        size_t cap = (p->cap + len + 64) * 2;
-        char *grown = cap <= MESSAGE_MAX * 4 ? realloc(p->text, cap) : NULL;
-
-        if (!grown)
-            return; /* p->n still counts it */
-        p->text = grown;
-        p->cap = cap;
-    }
+    if (p->len + len + 3 > MESSAGE_MAX * 2 || !(grown = heap_reserve(p->text, 1, p->len + len + 3, &p->cap)))
+        return; /* p->n still counts it */
+    p->text = grown;
     p->len += (size_t)sprintf(p->text + p->len, "%s%s", p->len ? "; " : "", text);
 }
 

@@ -1,247 +1,169 @@
 /* Graphs as JSON.  The text is written directly, because a graph has a fixed form: no document is built in memory. */
 #include "graph/text/write_json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 
-#include "graph/base/foreign.h"
+#include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
 
-/* ---- values of JSON ---- */
-
-/* Characters that control a terminal are escaped; bytes that are no UTF-8 become the replacement character. */
-void json_write_string(FILE *f, const char *s)
-{
-    putc('"', f);
-    for (int n; *s; s += n ? n : 1) {
-        n = utf8_length(s);
-        if (!n)
-            fputs("\\ufffd", f);
-        else if (*s == '"' || *s == '\\')
-            fprintf(f, "\\%c", *s);
-        else if (!foreign_length(s))
-            fprintf(f, "\\u%04x", (unsigned)utf8_code(s));
-        else
-            fwrite(s, 1, (size_t)n, f);
-    }
-    putc('"', f);
-}
-
-void json_write_float(FILE *f, double v)
-{
-    char text[NUMBER_TEXT];
-
-    fprintf(f, isfinite(v) ? "%s" : "\"%s\"", text_float64(text, v));
-}
-
-static void print_key(FILE *f, bool *first, const char *key)
-{
-    fputs(*first ? "" : ", ", f);
-    *first = false;
-    json_write_string(f, key);
-    fputs(": ", f);
-}
-
-/* ---- pieces of a graph ---- */
-
-static void print_shape(FILE *f, const Value *v)
+static void write_shape(JsonWriter *w, const Value *v)
 {
     if (v->shape->rank < 0) {
-        fputs("null", f);
+        json_write_string(w, "shape", NULL);
         return;
     }
-    putc('[', f);
-    for (int i = 0; i < v->shape->rank; i++) {
-        fputs(i ? ", " : "", f);
+    json_open(w, "shape", '[');
+    for (int i = 0; i < v->shape->rank; i++)
         if (v->shape->dim[i] >= 0)
-            fprintf(f, "%" PRId64, v->shape->dim[i]);
-        else if (v->dim_param && v->dim_param[i])
-            json_write_string(f, v->dim_param[i]);
+            json_write_int(w, NULL, v->shape->dim[i]);
         else
-            fputs("null", f);
-    }
-    putc(']', f);
+            json_write_string(w, NULL, v->dim_param ? v->dim_param[i] : NULL);
+    json_close(w);
 }
 
-static void print_places(FILE *f, bool *first, int replica, int device)
+static void write_places(JsonWriter *w, int replica, int device)
 {
-    if (replica >= 0) {
-        print_key(f, first, "replica");
-        fprintf(f, "%d", replica);
-    }
-    if (device >= 0) {
-        print_key(f, first, "device");
-        fprintf(f, "%d", device);
-    }
+    if (replica >= 0)
+        json_write_int(w, "replica", replica);
+    if (device >= 0)
+        json_write_int(w, "device", device);
 }
 
 static bool is_shown(const Value *v) { return v->kind != V_TEMP || (v->producer && v->producer->op); }
 
-static void print_value(FILE *f, const Value *v)
+static void write_value(JsonWriter *w, const Value *v)
 {
     static const char *const kinds[] = { "temporary", "input", "state", "constant" };
-    bool first = true;
 
-    fputs("    {", f);
-    print_key(f, &first, "name");
-    json_write_string(f, v->name);
-    print_key(f, &first, "kind");
-    json_write_string(f, kinds[v->kind]);
-    print_key(f, &first, "dtype");
-    json_write_string(f, dtype_name(v->dtype));
-    print_key(f, &first, "shape");
-    print_shape(f, v);
-    if (v->kind == V_STATE) {
-        print_key(f, &first, "trainable");
-        fputs(v->trainable ? "true" : "false", f);
-    }
-    if (v->logical) {
-        print_key(f, &first, "copy_of");
-        json_write_string(f, v->logical);
-    }
-    print_places(f, &first, v->replica, v->device);
-    putc('}', f);
+    json_open(w, NULL, '{');
+    json_write_string(w, "name", v->name);
+    json_write_string(w, "kind", kinds[v->kind]);
+    json_write_string(w, "dtype", dtype_name(v->dtype));
+    write_shape(w, v);
+    if (v->kind == V_STATE)
+        json_write_bool(w, "trainable", v->trainable);
+    if (v->logical)
+        json_write_string(w, "copy_of", v->logical);
+    write_places(w, v->replica, v->device);
+    json_close(w);
 }
 
-static void print_names(FILE *f, const Graph *g, const ValueId *list, int n)
+static void write_names(JsonWriter *w, const char *key, const Graph *g, const ValueId *list, int n)
 {
-    putc('[', f);
-    for (int i = 0; i < n; i++) {
-        fputs(i ? ", " : "", f);
-        has_value(list[i]) ? json_write_string(f, value(g, list[i])->name) : (void)fputs("null", f);
-    }
-    putc(']', f);
+    json_open(w, key, '[');
+    for (int i = 0; i < n; i++)
+        json_write_string(w, NULL, has_value(list[i]) ? value(g, list[i])->name : NULL);
+    json_close(w);
 }
 
-static void write_json_print_node(FILE *f, const Graph *g, const Node *n);
+static void write_json_node(JsonWriter *w, const Graph *g, const Node *n);
 
-static void print_body(FILE *f, const Graph *body)
+static void write_body(JsonWriter *w, const char *key, const Graph *body)
 {
-    fputs("{\"inputs\": ", f);
-    print_names(f, body, body->input, body->n_input);
-    fputs(", \"nodes\": [", f);
-    FOR_NODES(body, n) {
-        fputs(i_n ? ", " : "", f);
-        write_json_print_node(f, body, n);
-    }
-    fputs("], \"outputs\": [", f);
-    for (int i = 0; i < body->n_output; i++) {
-        fputs(i ? ", " : "", f);
-        json_write_string(f, value(body, body->output[i].value)->name);
-    }
-    fputs("]}", f);
+    json_open(w, key, '{');
+    write_names(w, "inputs", body, body->input, body->n_input);
+    json_open(w, "nodes", '[');
+    FOR_NODES(body, n)
+        write_json_node(w, body, n);
+    json_close(w);
+    json_open(w, "outputs", '[');
+    for (int i = 0; i < body->n_output; i++)
+        json_write_string(w, NULL, value(body, body->output[i].value)->name);
+    json_close(w);
+    json_close(w);
 }
 
-static void print_attr(FILE *f, const Attr *a)
+/* Infinities and NaN are texts: an attribute may well be infinite. */
+static void write_float(JsonWriter *w, const char *key, double v)
 {
-    char text[SHAPE_TEXT];
+    char text[NUMBER_TEXT];
+
+    isfinite(v) ? json_write_float(w, key, v) : json_write_string(w, key, text_float64(text, v));
+}
+
+static void write_attr(JsonWriter *w, const Attr *a)
+{
+    char shape[SHAPE_TEXT], text[SHAPE_TEXT + 32];
 
     switch (a->type) {
-    case A_INT: fprintf(f, "%" PRId64, a->i); break;
-    case A_FLOAT: json_write_float(f, a->f); break;
-    case A_STRING: a->s ? json_write_string(f, a->s) : (void)fputs("null", f); break;
+    case A_INT: json_write_int(w, a->name, a->i); break;
+    case A_FLOAT: write_float(w, a->name, a->f); break;
+    case A_STRING: json_write_string(w, a->name, a->s); break;
     case A_INTS:
     case A_FLOATS:
     case A_STRINGS:
-        putc('[', f);
-        for (int i = 0; i < a->n; i++) {
-            fputs(i ? ", " : "", f);
+        json_open(w, a->name, '[');
+        for (int i = 0; i < a->n; i++)
             if (a->type == A_INTS)
-                fprintf(f, "%" PRId64, a->ints[i]);
+                json_write_int(w, NULL, a->ints[i]);
             else if (a->type == A_FLOATS)
-                json_write_float(f, a->floats[i]);
+                write_float(w, NULL, a->floats[i]);
             else
-                json_write_string(f, a->strings[i]);
-        }
-        putc(']', f);
+                json_write_string(w, NULL, a->strings[i]);
+        json_close(w);
         break;
     case A_TENSOR:
-        a->tensor
-            ? (void)fprintf(f, "\"tensor %s%s\"", dtype_name(a->tensor->dtype), shape_text(&a->tensor->shape, text))
-            : (void)fputs("null", f);
+        if (a->tensor)
+            snprintf(text, sizeof text, "tensor %s%s", dtype_name(a->tensor->dtype),
+                     shape_text(&a->tensor->shape, shape));
+        json_write_string(w, a->name, a->tensor ? text : NULL);
         break;
-    case A_GRAPH: a->graph ? print_body(f, a->graph) : (void)fputs("null", f); break;
-    case A_NONE: fputs("null", f); break;
+    case A_GRAPH: a->graph ? write_body(w, a->name, a->graph) : json_write_string(w, a->name, NULL); break;
+    case A_NONE: json_write_string(w, a->name, NULL); break;
     }
 }
 
-static void write_json_print_node(FILE *f, const Graph *g, const Node *n)
+static void write_json_node(JsonWriter *w, const Graph *g, const Node *n)
 {
-    bool first = true, first_attr = true;
-
-    putc('{', f);
-    print_key(f, &first, "op");
-    json_write_string(f, n->op->name);
-    if (n->op->domain) {
-        print_key(f, &first, "domain");
-        json_write_string(f, n->op->domain);
-    }
-    print_key(f, &first, "name");
-    json_write_string(f, n->name);
-    print_key(f, &first, "inputs");
-    print_names(f, g, n->in, n->n_in);
-    print_key(f, &first, "outputs");
-    print_names(f, g, n->out, n->n_out);
-    print_key(f, &first, "attributes");
-    putc('{', f);
-    for (int i = 0; i < n->n_attr; i++) {
-        print_key(f, &first_attr, n->attr[i].name);
-        print_attr(f, &n->attr[i]);
-    }
-    putc('}', f);
-    print_places(f, &first, n->replica, n->device);
-    putc('}', f);
+    json_open(w, NULL, '{');
+    json_write_string(w, "op", n->op->name);
+    if (n->op->domain)
+        json_write_string(w, "domain", n->op->domain);
+    json_write_string(w, "name", n->name);
+    write_names(w, "inputs", g, n->in, n->n_in);
+    write_names(w, "outputs", g, n->out, n->n_out);
+    json_open(w, "attributes", '{');
+    for (int i = 0; i < n->n_attr; i++)
+        write_attr(w, &n->attr[i]);
+    json_close(w);
+    write_places(w, n->replica, n->device);
+    json_close(w);
 }
 
-static void print_interface(FILE *f, const Graph *g)
+static void write_pair(JsonWriter *w, const char *key, const char *name, const char *value_key, const char *value_name)
 {
-    fputs("  \"inputs\": ", f);
-    print_names(f, g, g->input, g->n_input);
-    fputs(",\n  \"outputs\": [", f);
-    for (int i = 0; i < g->n_output; i++) {
-        fputs(i ? ", {\"name\": " : "{\"name\": ", f);
-        json_write_string(f, g->output[i].name);
-        fputs(", \"value\": ", f);
-        json_write_string(f, value(g, g->output[i].value)->name);
-        putc('}', f);
-    }
-    fputs("],\n  \"updates\": [", f);
-    for (int i = 0; i < g->n_update; i++) {
-        fputs(i ? ", {\"state\": " : "{\"state\": ", f);
-        json_write_string(f, value(g, g->update[i].state)->name);
-        fputs(", \"next\": ", f);
-        json_write_string(f, value(g, g->update[i].next)->name);
-        putc('}', f);
-    }
-    fputs("]\n", f);
+    json_open(w, NULL, '{');
+    json_write_string(w, key, name);
+    json_write_string(w, value_key, value_name);
+    json_close(w);
 }
 
 Status graph_json(FILE *f, const Graph *g)
 {
-    bool first = true;
+    JsonWriter w = { .to = f, .lines = 2 };
 
-    fputs("{\n  \"name\": ", f);
-    json_write_string(f, g->name);
-    fputs(",\n  \"values\": [\n", f);
-    for (uint32_t i = 1; i < g->n_value; i++) {
-        if (!is_shown(g->value[i]))
-            continue;
-        fputs(first ? "" : ",\n", f);
-        first = false;
-        print_value(f, g->value[i]);
-    }
-    fputs("\n  ],\n  \"nodes\": [\n", f);
-    first = true;
-    FOR_NODES(g, n) {
-        fputs(first ? "" : ",\n", f);
-        first = false;
-        fputs("    ", f);
-        write_json_print_node(f, g, n);
-    }
-    fputs("\n  ],\n", f);
-    print_interface(f, g);
-    fputs("}\n", f);
+    json_open(&w, NULL, '{');
+    json_write_string(&w, "name", g->name);
+    json_open(&w, "values", '[');
+    for (uint32_t i = 1; i < g->n_value; i++)
+        if (is_shown(g->value[i]))
+            write_value(&w, g->value[i]);
+    json_close(&w);
+    json_open(&w, "nodes", '[');
+    FOR_NODES(g, n)
+        write_json_node(&w, g, n);
+    json_close(&w);
+    write_names(&w, "inputs", g, g->input, g->n_input);
+    json_open(&w, "outputs", '[');
+    for (int i = 0; i < g->n_output; i++)
+        write_pair(&w, "name", g->output[i].name, "value", value(g, g->output[i].value)->name);
+    json_close(&w);
+    json_open(&w, "updates", '[');
+    for (int i = 0; i < g->n_update; i++)
+        write_pair(&w, "state", value(g, g->update[i].state)->name, "next", value(g, g->update[i].next)->name);
+    json_close(&w);
+    json_close(&w);
     return ferror(f) ? FAIL(E_IO, "writing graph '%s' as JSON failed", g->name) : ST_OK;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "graph/text/write_json.h"
+#include "graph/base/json_writer.h"
 #include "passes/report.h"
 
 /* Writes 81226 as "81,226". */
@@ -69,30 +69,6 @@ static void report_parameters_print_row(const Report *r, const Decision *d, int 
     fprintf(to, "\n");
 }
 
-static void json_row(const Report *r, const Decision *d, FILE *to)
-{
-    const Way *w = report_way(r, d->name);
-
-    fprintf(to, "    {\"name\": ");
-    json_write_string(to, d->name);
-    fprintf(to, ", \"shape\": [");
-    for (int i = 0; i < d->shape->rank; i++)
-        fprintf(to, "%s%" PRId64, i ? ", " : "", d->shape->dim[i]);
-    fprintf(to, "], \"trained\": %s, \"guess\": %s, \"reason\": ", d->trained ? "true" : "false",
-            d->guess ? "true" : "false");
-    json_write_string(to, d->reason);
-    if (w) {
-        fprintf(to, ", \"gradient_by\": ");
-        if (w->reduced_by)
-            json_write_string(to, w->reduced_by);
-        else
-            fprintf(to, "null");
-        fprintf(to, ", \"updated_by\": ");
-        json_write_string(to, w->updated_by);
-    }
-    fprintf(to, "}");
-}
-
 void report_print_decisions(const Report *r, FILE *to)
 {
     int width = 4;
@@ -106,24 +82,40 @@ void report_print_decisions(const Report *r, FILE *to)
                 report_parameters_print_row(r, &r->decision[i], width, to);
 }
 
-void report_json_decisions(const Report *r, FILE *to)
+void report_json_decisions(const Report *r, JsonWriter *w)
 {
-    fprintf(to, "  \"parameters\": [");
+    json_open(w, "parameters", '[');
     for (int i = 0; i < r->n_decision; i++) {
-        fprintf(to, "%s\n", i ? "," : "");
-        json_row(r, &r->decision[i], to);
+        const Decision *d = &r->decision[i];
+        const Way *way = report_way(r, d->name);
+
+        json_open(w, NULL, '{');
+        json_write_string(w, "name", d->name);
+        json_open(w, "shape", '[');
+        for (int k = 0; k < d->shape->rank; k++)
+            json_write_int(w, NULL, d->shape->dim[k]);
+        json_close(w);
+        json_write_bool(w, "trained", d->trained);
+        json_write_bool(w, "guess", d->guess);
+        json_write_string(w, "reason", d->reason);
+        if (way) {
+            json_write_string(w, "gradient_by", way->reduced_by);
+            json_write_string(w, "updated_by", way->updated_by);
+        }
+        json_close(w);
     }
-    fprintf(to, "%s]", r->n_decision ? "\n  " : "");
+    json_close(w);
 }
 
 Status report_print_parameters(const Report *r, FILE *to, bool json)
 {
+    JsonWriter w = { .to = to, .lines = 2 };
     char summary[REPORT_SUMMARY];
 
     if (json) {
-        fprintf(to, "{\n");
-        report_json_decisions(r, to);
-        fprintf(to, "\n}\n");
+        json_open(&w, NULL, '{');
+        report_json_decisions(r, &w);
+        json_close(&w);
     } else {
         report_summary(summary, r);
         report_print_decisions(r, to);

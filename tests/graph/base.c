@@ -1,10 +1,13 @@
 /* Status, arena, shapes and element types. */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/arena.h"
 #include "graph/base/foreign.h"
+#include "graph/base/heap_array.h"
+#include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
 #include "graph/tensor/dtype.h"
 #include "graph/tensor/shape.h"
@@ -293,9 +296,83 @@ static void test_foreign(void)
     CU_ASSERT_EQUAL(utf8_code("\xe2\x80\xae"), 0x202e);
 }
 
+/* ---- JSON and arrays ---- */
+
+/* Layouts as CPython's json.dumps(..., indent=2) and json.dumps(..., separators=(",", ":")) give them, but for lists of
+ * numbers, which stay on one line. */
+static void write_sample(JsonWriter w, char text[512])
+{
+    w.to = fmemopen(text, 512, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(w.to);
+    json_open(&w, NULL, '{');
+    json_write_string(&w, "name", "a\"\\\n</b>\xff\xc3\xa9");
+    json_open(&w, "list", '[');
+    json_close(&w);
+    json_open(&w, "rows", '[');
+    for (int i = 0; i < 2; i++) {
+        json_open(&w, NULL, '{');
+        json_write_bool(&w, "first", !i);
+        json_open(&w, "shape", '[');
+        json_write_int(&w, NULL, INT64_MIN);
+        json_write_string(&w, NULL, NULL);
+        json_close(&w);
+        json_close(&w);
+    }
+    json_close(&w);
+    json_write_float(&w, "x", 0.1);
+    json_write_float(&w, "inf", 1e308 * 10);
+    json_close(&w);
+    CU_ASSERT(!fclose(w.to));
+}
+
+static void test_json_writer(void)
+{
+    char text[512];
+
+    write_sample((JsonWriter){ .lines = 2 }, text);
+    CHECK_STR("{\n"
+              "  \"name\": \"a\\\"\\\\\\u000a</b>\\ufffd\xc3\xa9\",\n"
+              "  \"list\": [],\n"
+              "  \"rows\": [\n"
+              "    {\"first\": true, \"shape\": [-9223372036854775808, null]},\n"
+              "    {\"first\": false, \"shape\": [-9223372036854775808, null]}\n"
+              "  ],\n"
+              "  \"x\": 0.1,\n"
+              "  \"inf\": null\n"
+              "}\n",
+              text);
+    write_sample((JsonWriter){ .compact = true, .html = true }, text);
+    CHECK_STR("{\"name\":\"a\\\"\\\\\\u000a\\u003c/b\\u003e\\ufffd\xc3\xa9\",\"list\":[],\"rows\":["
+              "{\"first\":true,\"shape\":[-9223372036854775808,null]},"
+              "{\"first\":false,\"shape\":[-9223372036854775808,null]}],\"x\":0.1,\"inf\":null}\n",
+              text);
+}
+
+static void test_heap_array(void)
+{
+    size_t room = 0;
+    int *list = NULL, *grown;
+
+    for (size_t i = 0; i < 100; i++) {
+        grown = heap_reserve(list, sizeof *list, i + 1, &room);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(grown);
+        CU_ASSERT(room > i);
+        list = grown;
+        list[i] = (int)i;
+    }
+    for (int i = 0; i < 100; i++)
+        CU_ASSERT_EQUAL(list[i], i);
+    CU_ASSERT_EQUAL(room, 128);
+    CU_ASSERT_PTR_NULL(heap_reserve(list, sizeof *list, SIZE_MAX / 2, &room)); /* and the array stays */
+    CU_ASSERT_EQUAL(room, 128);
+    CU_ASSERT_EQUAL(list[99], 99);
+    free(list);
+}
+
 DEFINE_SUITE(base, { "numbers as text", test_numbers_as_text }, { "messages are one line with context", test_messages },
              { "problems are listed", test_problems }, { "arena", test_arena },
              { "an arena gives back", test_arena_grow }, { "an arena holds another", test_arena_hold },
              { "what an arena gives to another", test_arena_move }, { "broadcasting", test_broadcast },
              { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
-             { "numbers read back", test_numbers }, { "foreign text", test_foreign });
+             { "numbers read back", test_numbers }, { "JSON", test_json_writer },
+             { "arrays on the heap", test_heap_array }, { "foreign text", test_foreign });

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/json_writer.h"
 #include "kernels/cuda/plugin/cudnn.h"
 
 /* Blocks that a multiprocessor holds at once, by compute capability: CUDA programming guide, table of technical
@@ -17,37 +18,72 @@ static int blocks_per_multiprocessor(int capability)
     return capability == 86 || capability == 87 ? 16 : capability == 89 ? 24 : 32;
 }
 
-/* The properties as cuDNN 9 reads them.  A value that GpuInfo lacks is the same on every device since compute
+/* Writes the properties as cuDNN 9 reads them.  A value that GpuInfo lacks is the same on every device since compute
  * capability 8.0, except the clocks, which only weigh arithmetic against memory: a typical pair. */
-static int properties_json(char *text, size_t size, const GpuInfo *p)
+static void write_properties(FILE *to, const GpuInfo *p)
 {
-    return snprintf(text, size,
-                    "{\"deviceVer\":%d,\"smVersion\":%d,\"deviceName\":\"%s\",\"cudaDeviceId\":0,\"pciDeviceId\":0,"
-                    "\"driverVer\":%d,"
-                    "\"totalGlobalMem\":%lld,\"l2CacheSize\":%lld,\"multiProcessorCount\":%d,\"warpSize\":%d,"
-                    "\"maxThreadsPerBlock\":%d,\"maxThreadsPerSM\":%d,\"maxCtasPerSM\":%d,"
-                    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
-                    "\"regsPerBlock\":65536,\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
-                    "\"maxSharedMemoryPerBlockOptin\":%lld,\"reservedSharedMemoryPerBlock\":1024,"
-                    "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":1700000,\"memClockRateKHz\":2000000}",
-                    p->capability * 10, p->capability * 10, p->name, CUDART_VERSION, (long long)p->memory,
-                    (long long)p->l2, p->multiprocessors, p->warp_size, p->max_threads_per_block,
-                    p->max_threads_per_multiprocessor, blocks_per_multiprocessor(p->capability),
-                    (long long)p->shared_per_block);
+    const struct {
+        const char *key;
+        int64_t value;
+    } number[] = {
+        { "deviceVer", p->capability * 10 },
+        { "smVersion", p->capability * 10 },
+        { "cudaDeviceId", 0 },
+        { "pciDeviceId", 0 },
+        { "driverVer", CUDART_VERSION },
+        { "totalGlobalMem", (int64_t)p->memory },
+        { "l2CacheSize", (int64_t)p->l2 },
+        { "multiProcessorCount", p->multiprocessors },
+        { "warpSize", p->warp_size },
+        { "maxThreadsPerBlock", p->max_threads_per_block },
+        { "maxThreadsPerSM", p->max_threads_per_multiprocessor },
+        { "maxCtasPerSM", blocks_per_multiprocessor(p->capability) },
+        { "regsPerBlock", 65536 },
+        { "maxRegistersPerSM", 65536 },
+        { "maxSharedMemoryPerBlock", 49152 },
+        { "maxSharedMemoryPerBlockOptin", (int64_t)p->shared_per_block },
+        { "reservedSharedMemoryPerBlock", 1024 },
+        { "isTccDriver", 0 },
+        { "supportCoopLaunch", 1 },
+        { "smClockRateKHz", 1700000 },
+        { "memClockRateKHz", 2000000 },
+    };
+    static const int grid[3] = { INT_MAX, 65535, 65535 }, block[3] = { 1024, 1024, 64 };
+    JsonWriter w = { .to = to, .compact = true };
+
+    json_open(&w, NULL, '{');
+    json_write_string(&w, "deviceName", p->name);
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        json_write_int(&w, number[i].key, number[i].value);
+    json_open(&w, "maxGridSize", '[');
+    for (int i = 0; i < 3; i++)
+        json_write_int(&w, NULL, grid[i]);
+    json_close(&w);
+    json_open(&w, "maxBlockSize", '[');
+    for (int i = 0; i < 3; i++)
+        json_write_int(&w, NULL, block[i]);
+    json_close(&w);
+    json_close(&w);
 }
 
 static Status cudnn_describe(CudnnState *c, const GpuInfo *info)
 {
-    char text[1024];
-    int n = properties_json(text, sizeof text, info);
+    char text[2048];
+    FILE *f = fmemopen(text, sizeof text, "w");
+    bool whole;
     cudnnStatus_t e;
 
-    if (n >= (int)sizeof text)
+    if (!f)
+        return FAIL_NOMEM();
+    write_properties(f, info);
+    whole = !fflush(f);
+    fclose(f);
+    if (!whole)
         return FAIL(E_INTERNAL, "cuDNN: the description of %s is too long", info->name);
     if ((e = cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &c->described)))
         return cudnn_failed(e, "creating", "device properties");
-    if ((e = cudnnBackendSetAttribute(c->described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
-                                      text)))
+    if ((e = cudnnBackendSetAttribute(c->described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                      (int64_t)strlen(text), text)))
         return cudnn_failed(e, "setting", "DEVICEPROP_JSON_REPRESENTATION");
     if ((e = cudnnBackendFinalize(c->described)))
         return cudnn_failed(e, "finalizing", "device properties");

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "graph/base/heap_array.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 enum { PATIENCE = 10 }; /* seconds for an abort to end */
@@ -24,6 +25,7 @@ struct GpuComm {
     double timeout;           /* seconds */
     Registration *registered; /* n_registered */
     int n_registered;
+    size_t room;
     struct Abort *abort; /* under way */
 };
 
@@ -263,7 +265,7 @@ void comm_release(GpuDevice *d, GpuComm *c, void *p)
 
 Status comm_register(GpuComm *c, void *p, size_t bytes)
 {
-    Registration *grown = realloc(c->registered, (size_t)(c->n_registered + 1) * sizeof *grown);
+    Registration *grown = heap_reserve(c->registered, sizeof *grown, (size_t)c->n_registered + 1, &c->room);
 
     if (!grown)
         return FAIL_NOMEM();
