@@ -59,7 +59,7 @@ void simulation_print(const Simulation *s, FILE *to)
 
 void simulation_print_json(const Simulation *s, FILE *to)
 {
-    JsonWriter w = { .to = to, .compact = true, .lines = 2 };
+    JsonWriter w = { .to = to, .compact = true };
 
     json_open(&w, NULL, '{');
     json_write_string(&w, "cluster", s->cluster->name);
