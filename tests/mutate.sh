@@ -3,6 +3,7 @@
 #   tests/mutate.sh [OPTION...] FILE|FOLDER...       C files of the product
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
+#     --quick         leave out suites of more than 8 seconds and the scripts: fewer are killed than all tests would kill
 #     --tests NAMES   which tests run, as tests/run.sh names them, in this order [by the file's folder: see tests_of]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
@@ -10,11 +11,12 @@
 # Works on a copy of the tree in $MUTATE_WORK [/tmp/dpexec-mutate], and keeps the copy for the next time.
 set -eu
 cd "$(dirname "$0")/.."
-sample=() tests='' files=()
+sample=() tests='' quick='' files=()
 while [ $# != 0 ]; do
     case $1 in
     --sample | --seed) sample+=("$1" "$2") && shift ;;
     --tests) tests=$2 && shift ;;
+    --quick) quick=yes ;;
     -*) echo "tests/mutate.sh: unknown option '$1'" >&2 && exit 2 ;;
     *) mapfile -O ${#files[@]} -t files < <(git ls-files -- "$1" | grep '\.c$') ;;
     esac
@@ -61,7 +63,12 @@ tests_of() {
         [ ! -e "build/test_$name" ] || suites "$name" | grep -x "${own#*_}\|$own" | sed "s/^/$name:/"
     done
     for name in $(folder_tests "$1"); do
-        if [ -e "build/test_$name" ]; then suites "$name" | sed "s/^/$name:/"; else echo "$name"; fi
+        if [ ! -e "build/test_$name" ]; then
+            [ -n "$quick" ] || echo "$name"
+        else
+            suites "$name" >/dev/null
+            awk -v quick="$quick" -v name="$name" '!quick || $1 < 8 { print name ":" $2 }' "suites.$name"
+        fi
     done
 }
 
