@@ -11,13 +11,6 @@
 
 enum { TIMEOUT = 300 };
 
-typedef struct {
-    GpuGroup *group;
-    int rank;
-    GpuCommId id;
-    Status other_failure; /* why the others will not come; ST_OK: they may */
-} Connection;
-
 /* ---- creation ---- */
 
 /* DeviceJobs. */
@@ -39,27 +32,27 @@ static Status open_streams(Device *d, void *arg)
 /* A callback while a member waits for the others: has a device of this process failed, or another process? */
 static bool others_ended(void *arg)
 {
-    Connection *me = arg;
+    GpuMember *m = arg;
 
-    if (!me->other_failure)
-        me->other_failure = atomic_load(&me->group->failed)    ? E_INTERRUPTED
-                            : world_size(me->group->world) > 1 ? world_poll(me->group->world)
-                                                               : ST_OK;
-    return me->other_failure;
+    if (!m->other_failure)
+        m->other_failure = atomic_load(&m->group->failed)    ? E_INTERRUPTED
+                           : world_size(m->group->world) > 1 ? world_poll(m->group->world)
+                                                             : ST_OK;
+    return m->other_failure;
 }
 
 /* A DeviceJob: joins the communicator. */
 static Status connect_member(Device *d, void *arg)
 {
-    Connection *me = arg;
-    GpuMember *m = &me->group->member[me->rank];
-    const GpuCommWait wait = { me->group->timeout, others_ended, me };
-    Status st = m->runtime->comm_create(&m->comm, m->gpu, &me->id, me->rank, me->group->n_device, &wait);
+    GpuMember *m = arg;
+    GpuGroup *g = m->group;
+    const GpuCommWait wait = { g->timeout, others_ended, m };
+    Status st = m->runtime->comm_create(&m->comm, m->gpu, &g->comm_id, (int)(m - g->member), g->n_device, &wait);
 
-    if (me->other_failure) /* its message is this thread's */
-        return me->other_failure;
+    if (m->other_failure) /* its message is this thread's */
+        return m->other_failure;
     if (st)
-        atomic_store(&me->group->failed, true);
+        atomic_store(&g->failed, true);
     return device_check(d, st);
 }
 
@@ -67,29 +60,19 @@ static Status connect_member(Device *d, void *arg)
  * so that a failure before is heard of at once and not by the communicator's timeout. */
 static Status connect_members(GpuGroup *g, Device *const *device)
 {
-    Connection *me = calloc((size_t)g->n_device, sizeof *me);
-    GpuCommId id = { 0 };
     int64_t all;
-    Status st;
 
-    if (!me)
-        return FAIL_NOMEM();
     world_set_purpose(g->world, "the communicator of the devices");
-    st = g->member[0].device ? device_check(g->member[0].device, g->member[0].runtime->comm_id(&id)) : ST_OK;
-    if (!st && world_size(g->world) > 1)
-        st = world_share(g->world, 0, &id, sizeof id);
-    if (!st && world_size(g->world) > 1)
-        st = world_max(g->world, 0, &all);
-    if (!st) {
-        for (int d = 0; d < g->n_device; d++) {
-            me[d] = (Connection){ g, d, id, ST_OK };
-            if (device[d])
-                device_start(device[d], connect_member, &me[d]);
-        }
-        st = device_wait_all(device, g->n_device);
+    if (g->member[0].device)
+        TRY(device_check(g->member[0].device, g->member[0].runtime->comm_id(&g->comm_id)));
+    if (world_size(g->world) > 1) {
+        TRY(world_share(g->world, 0, &g->comm_id, sizeof g->comm_id));
+        TRY(world_max(g->world, 0, &all));
     }
-    free(me);
-    return st;
+    for (int d = 0; d < g->n_device; d++)
+        if (device[d])
+            device_start(device[d], connect_member, &g->member[d]);
+    return device_wait_all(device, g->n_device);
 }
 
 Status gpu_group_create(GpuGroup **out, Device *const *device, int n, World *world)
@@ -143,10 +126,9 @@ void gpu_group_free(GpuGroup *g)
         (void)!gpu_group_drain(g, d);
     for (int d = 0; d < g->n_device; d++) {
         GpuMember *m = &g->member[d];
-        Connection own = { .group = g, .rank = d };
-        const GpuCommWait wait = { g->timeout, others_ended,
-                                   &own }; /* the others leave, too, unless they have failed */
+        const GpuCommWait wait = { g->timeout, others_ended, m }; /* the others leave, too, unless they have failed */
 
+        m->other_failure = ST_OK;
         if (m->comm && !m->runtime->comm_free(m->comm, &wait))
             gpu_member_leave(m);
         m->comm = NULL;

@@ -20,6 +20,7 @@ typedef struct {
     GpuStream *marks;             /* records a step's progress beside it; NULL: the only device */
     GpuEvent *drained;            /* for waiting until a stream is empty */
     GpuComm *comm;                /* NULL: the only device of all processes */
+    Status other_failure;         /* why the others will not come to the communicator; ST_OK: they may */
     bool left;                    /* its work does not end even after an abort: the device is not used again */
     void *bucket;                 /* memory of the device's collectives, which run one after another */
     size_t bucket_bytes;
@@ -56,6 +57,7 @@ typedef struct GpuGroup {
     int n_device;        /* of all processes */
     struct World *world; /* lent; NULL: this process alone */
     GpuMember *member;
+    GpuCommId comm_id;         /* of the communicator of all members */
     unsigned generation;       /* changes whenever a bucket or a host's arena moves */
     double timeout;            /* seconds that a step may take, where devices wait for each other */
     atomic_bool failed;        /* a device has failed: the others stop waiting */
