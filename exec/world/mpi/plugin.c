@@ -181,24 +181,21 @@ static int plugin_type_of(const struct iovec *piece, int n, MPI_Datatype *out)
     return code;
 }
 
-/* The arguments of MPI for a message: bytes of one piece, or one element of a datatype. */
-typedef struct {
-    void *at;
-    int count;
-    MPI_Datatype type;
-} Message;
-
-static int message_of(Message *out, const struct iovec *piece, int n)
+/* Posts a message to or from a process: bytes of one piece, or one element of a datatype. */
+static int post_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int other, bool sends,
+                       MpiRequest *out)
 {
-    *out = n == 1 ? (Message){ piece->iov_base, (int)piece->iov_len, MPI_BYTE } : (Message){ MPI_BOTTOM, 1, MPI_BYTE };
-    return n == 1 ? MPI_SUCCESS : plugin_type_of(piece, n, &out->type);
-}
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Datatype type = MPI_BYTE;
+    void *at = n == 1 ? piece->iov_base : MPI_BOTTOM;
+    const int count = n == 1 ? (int)piece->iov_len : 1;
+    int code = n == 1 ? MPI_SUCCESS : plugin_type_of(piece, n, &type);
 
-/* Ends a call that posted a message: frees its datatype and stores its request. */
-static int posted(Message *m, int code, MPI_Request request, MpiRequest *out)
-{
-    if (m->type != MPI_BYTE)
-        MPI_Type_free(&m->type);
+    if (!code)
+        code = sends ? MPI_Isend(at, count, type, other, TAG, g->comm[channel], &request)
+                     : MPI_Irecv(at, count, type, other, TAG, g->comm[channel], &request);
+    if (type != MPI_BYTE)
+        MPI_Type_free(&type);
     if (!code)
         store(out, request);
     return code;
@@ -206,25 +203,12 @@ static int posted(Message *m, int code, MPI_Request request, MpiRequest *out)
 
 static int send_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int to, MpiRequest *out)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
-    Message m;
-    int code = message_of(&m, piece, n);
-
-    if (!code)
-        code = MPI_Isend(m.at, m.count, m.type, to, TAG, g->comm[channel], &request);
-    return posted(&m, code, request, out);
+    return post_pieces(g, channel, piece, n, to, true, out);
 }
 
 static int receive_pieces(MpiGroup *g, int channel, const struct iovec *piece, int n, int from, MpiRequest *out)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
-    Message m;
-    int code = message_of(&m, piece, n);
-
-    from = from == MPI_ANYBODY ? MPI_ANY_SOURCE : from;
-    if (!code)
-        code = MPI_Irecv(m.at, m.count, m.type, from, TAG, g->comm[channel], &request);
-    return posted(&m, code, request, out);
+    return post_pieces(g, channel, piece, n, from == MPI_ANYBODY ? MPI_ANY_SOURCE : from, false, out);
 }
 
 static int plugin_add(MpiGroup *g, int channel, const void *from, void *to, const int *n, int size, bool wide, bool all,
