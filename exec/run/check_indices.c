@@ -10,16 +10,11 @@
 
 /* The input's elements first, first + step, first + 2 step, ... must be in [low, high), or `ignore`.  Step 2 is for
  * tuples of two, whose numbers select along axes of their own. */
-typedef struct {
+struct IndexCheck {
     int input, first, step;
-    const Node *node;
+    const Node *node; /* NULL: ends the list */
     int64_t low, high, ignore;
     bool ignores;
-} Range;
-
-struct IndexCheck {
-    int n;
-    Range *range;
 };
 
 /* Where the value comes from when its elements are only spread over devices or given another shape. */
@@ -75,7 +70,7 @@ static int64_t longest_range(const Graph *g, const Node *n, int i, int width)
 }
 
 /* Number k of each tuple.  Indices count from the end below zero; labels do not. */
-static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
+static bool find_range(IndexCheck *r, const Graph *g, const Node *n, int i, int k)
 {
     const Attr *ignore = node_attr(n, "ignore_index");
     const bool is_index = has_in(n, i) && n->op->index_range && !n->op->index_misses;
@@ -90,58 +85,58 @@ static bool find_range(Range *r, const Graph *g, const Node *n, int i, int k)
         step = 1;
         k = 0;
     }
-    *r = (Range){ .input = input_of(g, from),
-                  .first = k,
-                  .step = step,
-                  .node = n,
-                  .low = ignore ? 0 : -high,
-                  .high = high,
-                  .ignore = ignore ? ignore->i : 0,
-                  .ignores = ignore };
+    *r = (IndexCheck){ .input = input_of(g, from),
+                       .first = k,
+                       .step = step,
+                       .node = n,
+                       .low = ignore ? 0 : -high,
+                       .high = high,
+                       .ignore = ignore ? ignore->i : 0,
+                       .ignores = ignore };
     return r->input >= 0;
 }
 
 /* Is an equal check known?  The nodes of replicas have equal ones. */
-static bool check_indices_is_known(const IndexCheck *c, const Range *r)
+static bool check_indices_is_known(const IndexCheck *list, const IndexCheck *r)
 {
-    for (int i = 0; i < c->n; i++)
-        if (c->range[i].input == r->input && c->range[i].first == r->first && c->range[i].step == r->step &&
-            c->range[i].low == r->low && c->range[i].high == r->high && c->range[i].ignores == r->ignores &&
-            c->range[i].ignore == r->ignore)
+    for (; list->node; list++)
+        if (list->input == r->input && list->first == r->first && list->step == r->step && list->low == r->low &&
+            list->high == r->high && list->ignores == r->ignores && list->ignore == r->ignore)
             return true;
     return false;
 }
 
 Status index_check_create(IndexCheck **out, Arena *a, const Graph *g)
 {
-    IndexCheck *c = ARENA_NEW(a, IndexCheck, 1);
-    Range r;
+    const int most = (int)g->n_node * MAX_RANK;
+    IndexCheck *list = ARENA_NEW(a, IndexCheck, (size_t)most + 1), r;
+    int count = 0;
 
-    if (!c || !(c->range = ARENA_NEW(a, Range, (size_t)g->n_node * MAX_RANK)))
+    if (!list)
         return FAIL_NOMEM();
     FOR_NODES(g, n)
         for (int i = 0; i < n->n_in; i++)
-            for (int k = 0; k < MAX_RANK && c->n < (int)g->n_node * MAX_RANK; k++)
-                if (find_range(&r, g, n, i, k) && !check_indices_is_known(c, &r))
-                    c->range[c->n++] = r;
-    *out = c;
+            for (int k = 0; k < MAX_RANK && count < most; k++)
+                if (find_range(&r, g, n, i, k) && !check_indices_is_known(list, &r))
+                    list[count++] = r;
+    *out = list;
     return ST_OK;
 }
 
-static bool is_allowed(const Range *r, int64_t x)
+static bool is_allowed(const IndexCheck *r, int64_t x)
 {
     return (x >= r->low && x < r->high) || (r->ignores && x == r->ignore);
 }
 
 /* The first element that is not allowed; n or more if all are. */
-#define DEFINE_FIRST_BAD(name, T)                              \
-    static int64_t name(const Range *r, const T *x, int64_t n) \
-    {                                                          \
-        int64_t i = r->first;                                  \
-                                                               \
-        while (i < n && is_allowed(r, x[i]))                   \
-            i += r->step;                                      \
-        return i;                                              \
+#define DEFINE_FIRST_BAD(name, T)                                   \
+    static int64_t name(const IndexCheck *r, const T *x, int64_t n) \
+    {                                                               \
+        int64_t i = r->first;                                       \
+                                                                    \
+        while (i < n && is_allowed(r, x[i]))                        \
+            i += r->step;                                           \
+        return i;                                                   \
     }
 
 DEFINE_FIRST_BAD(first_bad_32, int32_t)
@@ -149,7 +144,7 @@ DEFINE_FIRST_BAD(first_bad_64, int64_t)
 
 /* Refuses an index by the input and the operator.  A label's operator is the loss, whose node has no name of the user:
  * it is left out. */
-static Status check_indices_refuse(const Range *r, const Prepared *p, const Tensor *t, int64_t i)
+static Status check_indices_refuse(const IndexCheck *r, const Prepared *p, const Tensor *t, int64_t i)
 {
     const ValueId id = p->graph->input[r->input];
     const char *input = value(p->graph, id)->name;
@@ -173,7 +168,7 @@ static Status check_indices_refuse(const Range *r, const Prepared *p, const Tens
 }
 
 /* Indices and labels are int32 or int64. */
-static Status check_indices_check(const Range *r, const Prepared *p, const Tensor *t)
+static Status check_indices_check(const IndexCheck *r, const Prepared *p, const Tensor *t)
 {
     const int64_t n = tensor_numel(t),
                   i = t->dtype == DT_INT64 ? first_bad_64(r, t->data, n) : first_bad_32(r, t->data, n);
@@ -185,7 +180,7 @@ static Status check_indices_check(const Range *r, const Prepared *p, const Tenso
 
 Status index_check_run(const IndexCheck *c, const Prepared *p, const Tensor *input)
 {
-    for (int i = 0; i < c->n; i++)
-        TRY(check_indices_check(&c->range[i], p, &input[c->range[i].input]));
+    for (; c->node; c++)
+        TRY(check_indices_check(c, p, &input[c->input]));
     return ST_OK;
 }

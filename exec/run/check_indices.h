@@ -8,9 +8,9 @@
 #include "exec/plan/prepared.h"
 #include "graph/ir/op.h"
 
-typedef struct IndexCheck IndexCheck;
+typedef struct IndexCheck IndexCheck; /* a list of checks, in check_indices.c */
 
-/* In the arena. */
+/* Lists the checks of a graph, in the arena. */
 Status index_check_create(IndexCheck **out, Arena *a, const Graph *g) CHECKED;
 /* `input` [n_input] in the order of the graph's, as given; E_INVALID names the node and an index that selects nothing,
  * counted in the whole, which is the element of the failure. */
