@@ -38,51 +38,45 @@ typedef struct {
 
 /* ---- what is declared of two that meet ---- */
 
-typedef struct {
-    const char *name;
-    DType dtype; /* DT_NONE: nothing is declared */
-    const Shape *shape;
-    const char *const *symbol; /* of dimensions; NULL, or NULL entries: none */
-} Declared;
-
-static Declared declared_input(const Graph *g, ValueId v)
+static OnnxOutput declared_input(const Graph *g, ValueId v)
 {
     const Value *x = value(g, v);
 
-    return (Declared){ x->name, x->dtype, x->shape, x->dim_param };
+    return (OnnxOutput){ .name = x->name, .dtype = x->dtype, .shape = *x->shape, .dim_param = x->dim_param };
 }
 
-static Declared declared_output(const OnnxModel *m, const char *name)
+/* The model's declaration of an output; DT_NONE: it has none. */
+static OnnxOutput declared_output(const OnnxModel *m, const char *name)
 {
     for (int i = 0; i < m->n_output; i++)
         if (!strcmp(m->output[i].name, name))
-            return (Declared){ name, m->output[i].dtype, &m->output[i].shape, m->output[i].dim_param };
-    return (Declared){ .name = name };
+            return m->output[i];
+    return (OnnxOutput){ .name = name };
 }
 
-static bool attach_fits(const Attach *a, const Declared *to, const Declared *from)
+static bool attach_fits(const Attach *a, const OnnxOutput *to, const OnnxOutput *from)
 {
     if (!to->dtype || !from->dtype)
         return true;
     if (to->dtype != from->dtype && !(a->any_float && dtype_is_float(to->dtype) && dtype_is_float(from->dtype)))
         return false;
-    if (to->shape->rank < 0 || from->shape->rank < 0)
+    if (to->shape.rank < 0 || from->shape.rank < 0)
         return true;
-    for (int i = 0; i < to->shape->rank && i < from->shape->rank; i++)
-        if (to->shape->dim[i] >= 0 && from->shape->dim[i] >= 0 && to->shape->dim[i] != from->shape->dim[i])
+    for (int i = 0; i < to->shape.rank && i < from->shape.rank; i++)
+        if (to->shape.dim[i] >= 0 && from->shape.dim[i] >= 0 && to->shape.dim[i] != from->shape.dim[i])
             return false;
-    return to->shape->rank == from->shape->rank;
+    return to->shape.rank == from->shape.rank;
 }
 
 /* `whose`: what `from` is of. */
-static Status check_fit(const Attach *a, const Declared *to, const Declared *from, const char *whose)
+static Status check_fit(const Attach *a, const OnnxOutput *to, const OnnxOutput *from, const char *whose)
 {
     char expected[SHAPE_TEXT], found[SHAPE_TEXT];
 
     return attach_fits(a, to, from) ? ST_OK
                                     : FAIL(E_SHAPE, "input '%s' is %s %s, %s '%s' is %s %s", to->name,
-                                           dtype_name(to->dtype), shape_text(to->shape, expected), whose, from->name,
-                                           dtype_name(from->dtype), shape_text(from->shape, found));
+                                           dtype_name(to->dtype), shape_text(&to->shape, expected), whose, from->name,
+                                           dtype_name(from->dtype), shape_text(&from->shape, found));
 }
 
 /* An input's dimension of the one name gets the other; without one (NULL) it is of this size. */
@@ -111,16 +105,16 @@ static Status rename_symbol(Graph *g, Value *in, const char *from, const char *t
 
 /* Where both have a name for one dimension, the part's inputs take the model's; where the model was exported at one
  * size of it, such as its batch, they take that, and go along when it is taken to another. */
-static Status take_symbols(const Part *p, const Declared *of_part, const Declared *of_model)
+static Status take_symbols(const Part *p, const OnnxOutput *of_part, const OnnxOutput *of_model)
 {
-    const int rank = of_part->symbol && of_model->dtype ? of_part->shape->rank : 0;
+    const int rank = of_part->dim_param && of_model->dtype ? of_part->shape.rank : 0;
 
-    for (int d = 0; d < rank && d < of_model->shape->rank; d++) {
-        const char *symbol = of_model->symbol ? of_model->symbol[d] : NULL;
-        const int64_t size = of_model->shape->dim[d];
+    for (int d = 0; d < rank && d < of_model->shape.rank; d++) {
+        const char *symbol = of_model->dim_param ? of_model->dim_param[d] : NULL;
+        const int64_t size = of_model->shape.dim[d];
 
-        for (int i = 0; of_part->symbol[d] && (symbol || size >= 0) && i < p->graph->n_input; i++)
-            TRY(rename_symbol(p->graph, value(p->graph, p->graph->input[i]), of_part->symbol[d], symbol, size));
+        for (int i = 0; of_part->dim_param[d] && (symbol || size >= 0) && i < p->graph->n_input; i++)
+            TRY(rename_symbol(p->graph, value(p->graph, p->graph->input[i]), of_part->dim_param[d], symbol, size));
     }
     return ST_OK;
 }
@@ -191,10 +185,10 @@ static Status share_input(Attach *a, const Part *p, ValueId in)
     const Value *x = value(p->graph, in);
     const int same = input_named(g, x->name);
     const ValueId taken = graph_find(g, x->name);
-    Declared mine = declared_input(p->graph, in);
+    const OnnxOutput mine = declared_input(p->graph, in);
 
     if (same >= 0) {
-        const Declared model = declared_input(g, g->input[same]);
+        const OnnxOutput model = declared_input(g, g->input[same]);
 
         p->is[in.i] = g->input[same];
         return check_fit(a, &mine, &model, "input");
@@ -217,7 +211,7 @@ static Status share_input(Attach *a, const Part *p, ValueId in)
 static Status bind_scores(Attach *a, const Part *p, int input, int output)
 {
     const ValueId in = p->graph->input[input];
-    const Declared to = declared_input(p->graph, in), from = declared_output(a->onnx, a->g->output[output].name);
+    const OnnxOutput to = declared_input(p->graph, in), from = declared_output(a->onnx, a->g->output[output].name);
 
     TRY(check_fit(a, &to, &from, "the model's output"));
     TRY(take_symbols(p, &to, &from));
@@ -307,8 +301,8 @@ static Status take_inputs(ValueId *given, Attach *a, const Part *p, const int *i
     int kept = 0;
 
     for (int i = 0; i < p->graph->n_output; i++) {
-        const Declared to = declared_input(g, g->input[input[i]]),
-                       from = declared_output(p->onnx, p->graph->output[i].name);
+        const OnnxOutput to = declared_input(g, g->input[input[i]]),
+                         from = declared_output(p->onnx, p->graph->output[i].name);
 
         TRY(check_fit(a, &to, &from, "its output"));
         TRY(take_symbols(p, &from, &to));
