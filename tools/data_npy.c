@@ -88,13 +88,12 @@ static bool take_shape(Scanner *s, Array *out)
     return true;
 }
 
-typedef struct {
-    char descr[64];
-    bool fortran, has_descr, has_order, has_shape;
-} Header;
+enum { DESCR_TEXT = 64 };
 
-static bool take_header(Scanner *s, Header *h, Array *out)
+/* Reads the dictionary: the element type as text, the order, and into *out the shape. */
+static bool take_header(Scanner *s, char descr[DESCR_TEXT], bool *fortran, Array *out)
 {
+    bool has_descr = false, has_order = false, has_shape = false;
     char key[32];
 
     if (!data_npy_take(s, '{'))
@@ -105,21 +104,21 @@ static bool take_header(Scanner *s, Header *h, Array *out)
         if (!take_string(s, key, sizeof key) || !data_npy_take(s, ':'))
             return false;
         if (!strcmp(key, "descr"))
-            good = h->has_descr = take_string(s, h->descr, sizeof h->descr);
+            good = has_descr = take_string(s, descr, DESCR_TEXT);
         else if (!strcmp(key, "fortran_order"))
-            good = h->has_order = take_bool(&h->fortran, s);
+            good = has_order = take_bool(fortran, s);
         else
-            good = h->has_shape = !strcmp(key, "shape") && take_shape(s, out);
+            good = has_shape = !strcmp(key, "shape") && take_shape(s, out);
         if (!good)
             return false;
         data_npy_take(s, ',');
     }
-    return h->has_descr && h->has_order && h->has_shape;
+    return has_descr && has_order && has_shape;
 }
 
-static Status read_type(const Header *h, Array *out, const char *label)
+static Status read_type(const char *descr, Array *out, const char *label)
 {
-    const char *d = h->descr;
+    const char *d = descr;
 
     if (strchr("<>=|", *d) && *d) {
         out->swapped = *d == '>';
@@ -140,9 +139,9 @@ static Status read_type(const Header *h, Array *out, const char *label)
     if (*d == 'U' || *d == 'S')
         return FAIL(
             E_IO, "%s: holds text ('%s'), expected bool, (u)int8 to 64 or float16, 32, 64; classes are numbered from 0",
-            label, h->descr);
+            label, descr);
     return FAIL(E_IO, "%s: element type '%s' is not supported; expected bool, (u)int8 to 64 or float16, 32, 64", label,
-                h->descr);
+                descr);
 }
 
 /* Bytes of the data; -1: more than can be counted. */
@@ -162,7 +161,7 @@ static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *byt
                           size_t size, const char *label)
 {
     size_t at = 10, len;
-    Header h = { 0 };
+    char descr[DESCR_TEXT];
     Scanner s;
     int64_t n;
 
@@ -179,14 +178,14 @@ static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *byt
     if (len > size - at)
         return FAIL(E_IO, "%s: the header is said to be %zu bytes long, there are %zu", label, len, size);
     s = (Scanner){ (const char *)file + at, (const char *)file + at + len };
-    if (!take_header(&s, &h, a))
+    if (!take_header(&s, descr, fortran, a))
         return FAIL(E_IO, "%s: the header is not a description of an array of at most %d axes", label, DPX_MAX_RANK);
-    TRY(read_type(&h, a, label));
+    TRY(read_type(descr, a, label));
     if ((n = data_bytes(a)) < 0)
         return FAIL(E_IO, "%s: the shape asks for more bytes than can be counted", label);
     *header = at + len;
     *bytes = (uint64_t)n;
-    *fortran = h.fortran && a->rank > 1;
+    *fortran = *fortran && a->rank > 1;
     return ST_OK;
 }
 

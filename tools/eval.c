@@ -53,7 +53,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     TRY((Status)dpx_options_set(a->options, "evaluation", "true"));
-    TRY(members_load_fed(model, feed, a, "data", progress));
+    TRY(members_load(model, a, feed, "data", progress));
     TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
     TRY(digest_check(feed->data, feed->source, NULL, SHARE_ALL));

@@ -215,34 +215,27 @@ static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
     return text;
 }
 
-/* The arrays that could feed an input whose name none has: the last that fits, and the last that has the right shape;
- * and how many there are of either. */
-typedef struct {
-    const Array *array, *shaped;
-    int n_fit, n_shaped;
-} Fit;
-
-/* Finds the arrays that fit the model's only input.  All processes must find the same, so each checks all samples. */
-static Fit find_fitting(const Feed *f, const Args *a, const dpx_info *in)
+/* Counts the arrays that fit the model's only input, whose name none has, and gives the last of them.  All must fit its
+ * shape; with `convert` their elements must fit its type, too.  All processes must find the same, so each checks all
+ * samples. */
+static const Array *find_fitting(int *count, const Feed *f, const Args *a, const dpx_info *in, bool convert)
 {
     const char *name = args_value(a, "target");
-    const Array *target = needs_target(a) ? dataset_find(f->data, name ? name : "target") : NULL;
-    Fit fit = { 0 };
+    const Array *target = needs_target(a) ? dataset_find(f->data, name ? name : "target") : NULL, *found = NULL;
 
+    *count = 0;
     for (int i = 0; i < f->data->n; i++) {
         const Array *x = &f->data->array[i];
 
         if (x == target || x->describes ||
             !fits_shape(in, &(Field){ .array = x, .axis = feed_axis(f->model, a, in->name, x->rank) }))
             continue;
-        fit.shaped = x;
-        fit.n_shaped++;
-        if (array_check_convert(x, feed_dtype(a, in->dtype), in->name))
+        if (convert && array_check_convert(x, feed_dtype(a, in->dtype), in->name))
             continue;
-        fit.array = x;
-        fit.n_fit++;
+        found = x;
+        ++*count;
     }
-    return fit;
+    return found;
 }
 
 /* Whether `in` is the model's only input, apart from one that takes the target. */
@@ -255,10 +248,13 @@ static bool is_only_input(const Args *a, const dpx_model *m, const dpx_info *in)
     return dpx_model_count(m, DPX_INPUT) == 1 + takes_target && !(takes_target && !strcmp(in->name, target));
 }
 
-/* Reports an input without an array, with a hint if there is one. */
-static void report_missing(const Feed *f, const Args *a, const dpx_info *in, const Fit *fit, Problems *wrong)
+/* Reports an input without an array, with a hint if there is one.  `only`: it is the model's only one, and `fitting`
+ * arrays fit it. */
+static void report_missing(const Feed *f, const Args *a, const dpx_info *in, bool only, int fitting, Problems *wrong)
 {
     dpx_dtype dtype = feed_dtype(a, in->dtype);
+    const Array *shaped;
+    int n_shaped;
     char want[192], help[REMEDY_TEXT], more[2 * REMEDY_TEXT] = "";
     dpx_info expected;
     bool number = in->rank >= 0;
@@ -267,16 +263,17 @@ static void report_missing(const Feed *f, const Args *a, const dpx_info *in, con
     array_text(expected.rank, expected.dim, dtype, want);
     for (int i = 0; i < in->rank; i++)
         number &= in->dim[i] == 1;
-    if (!fit && number)
+    if (!only && number)
         snprintf(more, sizeof more, "; --input-value %.80s=NUMBER gives it one number for the whole run", in->name);
-    for (int i = 0; fit && i < f->data->n && !*more; i++)
+    for (int i = 0; only && i < f->data->n && !*more; i++)
         if (*hint(help, &expected, &f->data->array[i]))
             snprintf(more, sizeof more, "; '%.80s'%s", f->data->array[i].name, help);
-    if (!fit)
+    shaped = find_fitting(&n_shaped, f, a, in, false);
+    if (!only)
         problems_add(wrong, "no array for input '%s' %s%s", in->name, want, more);
-    else if (fit->n_fit)
-        problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fit->n_fit);
-    else if (fit->n_shaped == 1 && array_check_convert(fit->shaped, dtype, fit->shaped->name))
+    else if (fitting)
+        problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fitting);
+    else if (n_shaped == 1 && array_check_convert(shaped, dtype, shaped->name))
         problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
                      dpx_error());
     else
@@ -289,15 +286,16 @@ static const Array *find_array(Feed *f, const Args *a, const dpx_model *m, const
 {
     const Array *x = dataset_find(f->data, in->name);
     bool only = is_only_input(a, m, in);
-    Fit fit = { 0 };
+    const Array *fit = NULL;
+    int fitting = 0;
 
     if (x || (only && (x = dataset_find(f->data, ""))))
         return x;
     if (only)
-        fit = find_fitting(f, a, in);
-    if (fit.n_fit == 1)
-        return f->guessed = fit.array;
-    report_missing(f, a, in, only ? &fit : NULL, wrong);
+        fit = find_fitting(&fitting, f, a, in, true);
+    if (fitting == 1)
+        return f->guessed = fit;
+    report_missing(f, a, in, only, fitting, wrong);
     return NULL;
 }
 

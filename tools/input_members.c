@@ -7,30 +7,54 @@
 
 #include "graph/base/foreign.h"
 
+/* Where the arrays are. */
 typedef struct {
-    ArrayName *name;
-    void *user;
+    const Args *args;
+    Feed *feed;       /* NULL: --input gives them */
+    const char *flag; /* names the data set */
     Progress *log;
+    Status st; /* why the data set cannot be opened */
+    char why[512];
 } NameSource;
+
+/* The name of given array i, which has *length bytes; NULL: there are no more. */
+static const char *name_of_array(NameSource *s, int i, size_t *length)
+{
+    const char *name;
+
+    if (!s->feed) {
+        name = args_nth(s->args, "input", i); /* NAME=FILE; without a name it is "" */
+        *length = name && strchr(name, '=') ? strcspn(name, "=") : 0;
+        return name;
+    }
+    if (!s->feed->data && !s->st && (s->st = feed_read(s->feed, s->args, s->flag)))
+        snprintf(s->why, sizeof s->why, "%s", dpx_error());
+    name = s->feed->data && i < s->feed->data->n ? s->feed->data->array[i].name : NULL;
+    *length = name ? strlen(name) : 0;
+    return name;
+}
 
 /* A dpx_members_fn: counts the arrays "INPUT.0", "INPUT.1", ... of a sequence.  One that is missing in between is an
  * error later, when inputs are matched with arrays. */
 static int input_members_count_members(void *user, const char *input, int sequence, int optional)
 {
-    const NameSource *source = user;
+    NameSource *source = user;
+    const size_t length = strlen(input);
     const char *name;
     char line[512];
+    size_t has;
     int n = 0;
 
-    for (int i = 0; (name = source->name(source->user, i)); i++) {
-        const size_t length = strlen(input);
+    for (int i = 0; (name = name_of_array(source, i, &has)); i++) {
+        const bool begins = has >= length && !strncmp(name, input, length);
         const char *digits = name + length + 1;
+        const size_t n_digit = has > length ? has - length - 1 : 0;
         int k = -1;
 
         if (!sequence)
-            k = strcmp(name, input) ? -1 : 0;
-        else if (!strncmp(name, input, length) && name[length] == '.' && *digits && strlen(digits) <= 6 &&
-                 !digits[strspn(digits, "0123456789")] && (*digits != '0' || !digits[1]))
+            k = begins && has == length ? 0 : -1;
+        else if (begins && n_digit && name[length] == '.' && n_digit <= 6 && strspn(digits, "0123456789") >= n_digit &&
+                 (*digits != '0' || n_digit == 1))
             k = (int)strtol(digits, NULL, 10);
         n = k + 1 > n ? k + 1 : n;
     }
@@ -45,45 +69,20 @@ static int input_members_count_members(void *user, const char *input, int sequen
     return DPX_ABSENT;
 }
 
-Status members_load(dpx_model **out, const Args *a, ArrayName *name, void *user, Progress *log)
+Status members_load(dpx_model **out, const Args *a, Feed *f, const char *flag, Progress *log)
 {
-    NameSource source = { name, user, log };
+    NameSource source = { .args = a, .feed = f, .flag = flag, .log = log };
+    dpx_model *m;
     Status st;
 
     dpx_options_set_members(a->options, input_members_count_members, &source);
-    st = (Status)dpx_model_load_within(out, a->positional[0], a->options);
+    st = (Status)dpx_model_load_within(&m, a->positional[0], a->options);
     dpx_options_set_members(a->options, NULL, NULL);
-    return st;
-}
-
-typedef struct {
-    Feed *feed;
-    const Args *args;
-    const char *flag;
-    Status st;
-    char why[512];
-} FedNames;
-
-/* An ArrayName. */
-static const char *fed_name(void *user, int i)
-{
-    FedNames *f = user;
-
-    if (!f->feed->data && !f->st && (f->st = feed_read(f->feed, f->args, f->flag)))
-        snprintf(f->why, sizeof f->why, "%s", dpx_error());
-    return f->feed->data && i < f->feed->data->n ? f->feed->data->array[i].name : NULL;
-}
-
-Status members_load_fed(dpx_model **out, Feed *f, const Args *a, const char *flag, Progress *log)
-{
-    FedNames names = { .feed = f, .args = a, .flag = flag };
-    dpx_model *m;
-    Status st = members_load(&m, a, fed_name, &names, log);
-
-    if (names.st && !st)
+    if (source.st && !st)
         dpx_model_free(m);
-    if (names.st) /* which is why the model was refused, or had too little */
-        return FAIL(names.st, "%s", names.why);
-    *out = st ? NULL : m;
+    if (source.st) /* which is why the model was refused, or had too little */
+        return FAIL(source.st, "%s", source.why);
+    if (!st)
+        *out = m;
     return st;
 }

@@ -408,29 +408,13 @@ static Status run_interpreted(Job *j, const Args *a, const char *folder, Status 
     return st;
 }
 
-typedef struct {
-    const Args *args;
-    char name[MAX_NAME];
-} GivenName;
-
-/* An ArrayName. */
-static const char *given_name(void *user, int i)
-{
-    GivenName *g = user;
-    const char *argument = args_nth(g->args, "input", i);
-
-    if (argument)
-        argument_name(g->name, argument);
-    return argument ? g->name : NULL;
-}
-
 static Status run_planned(Job *j, const Args *a, const char *folder)
 {
     char text[LIST_TEXT];
     dpx_info info;
     int n;
 
-    TRY(members_load(&j->model, a, given_name, &(GivenName){ .args = a }, &j->progress));
+    TRY(members_load(&j->model, a, NULL, NULL, &j->progress));
     n = dpx_model_count(j->model, DPX_OUTPUT);
     for (int i = 0; args_nth(a, "input", i); i++)
         TRY(add_input(j, a, args_nth(a, "input", i)));

@@ -358,7 +358,7 @@ static Status load_all(Run *r)
         return FAIL(E_IO, "--trace %s", status_message());
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
     TRY(note_check_model(a));
-    TRY(members_load_fed(&r->model, &r->train, a, "data", r->world.rank ? NULL : &r->progress));
+    TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         TRY(keep_option(a, kept[i]));
