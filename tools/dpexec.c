@@ -7,8 +7,8 @@
 #include "tools/commands.h"
 #include "tools/launcher.h"
 #include "tools/man.h"
-#include "tools/standard_streams.h"
 #include "tools/progress.h"
+#include "tools/standard_streams.h"
 
 static const struct {
     const Command *command;

@@ -3,20 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/run/interp.h"
-#include "exec/plan/plan_budget.h"
 #include "exec/inspect/operators.h"
 #include "exec/inspect/simulate.h"
 #include "exec/inspect/step_times.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/transform_build.h"
 #include "exec/inspect/verify.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
 #include "exec/train/attach.h"
+#include "passes/options/recipes.h"
+#include "passes/options/step.h"
 #include "tools/args.h"
 #include "tools/feed.h"
 #include "tools/standard_streams.h"
-#include "passes/options/recipes.h"
-#include "passes/options/step.h"
 
 static const Flag flags[] = {
     { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "graph/base/outfile.h"
+#include "tools/checkpoint_note.h"
 #include "tools/commands.h"
 #include "tools/evaluate.h"
 #include "tools/input_members.h"
-#include "tools/checkpoint_note.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 #include "tools/world.h"

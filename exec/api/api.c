@@ -1,20 +1,21 @@
 /* The C API around models, tensors and options: a thin cover over the library's own types. */
+#include "exec/api/api.h"
+
 #include <dlpack/dlpack.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/api/api.h"
 #include "exec/operators/operators.h"
-#include "exec/run/interp.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
 #include "exec/train/attach.h"
 #include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
+#include "passes/build_options.h"
 #include "passes/options/batch.h"
 #include "passes/options/inputs.h"
 #include "passes/options/memory.h"
 #include "passes/options/recipes.h"
-#include "passes/build_options.h"
 
 _Static_assert((int)DPX_INTERRUPTED == (int)E_INTERRUPTED && (int)DPX_BFLOAT16 == (int)DT_BFLOAT16 &&
                    (int)DPX_MAX_RANK == (int)MAX_RANK,
@@ -416,20 +417,21 @@ int dpx_batch_role(const dpx_model *m, const dpx_options *o, const char *input)
     const Value *v = has_value(id) && value(m->graph, id)->kind == V_INPUT ? value(m->graph, id) : NULL;
     const BuildOptions *opt;
     unsigned axes;
+    bool named;
 
     if (!v)
         return DPX_ROLE_UNKNOWN;
     opt = &((const Options *)o)->build;
+    named = batch_options(opt)->n_batch_input;
     if (v->ordered)
         return DPX_ROLE_ORDERED;
     if (!v->shape->rank)
         return DPX_ROLE_WHOLE;
-    if ((batch_options(opt)->n_batch_input && !names_input(m->graph, opt)) ||
-        !known_batch_axes(&axes, m->graph, opt, v))
+    if ((named && !names_input(m->graph, opt)) || !known_batch_axes(&axes, m->graph, opt, v))
         return rival_batch_axis(m->graph, opt, v) >= 0 ? DPX_ROLE_UNSAID : DPX_ROLE_UNKNOWN;
     if (axes)
         return only_axis(axes) < 0 ? DPX_ROLE_ORDERED : DPX_ROLE_SAMPLES;
-    return v->may_carry && !batch_options(opt)->n_batch_input ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;
+    return v->may_carry && !named ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;
 }
 
 /* ---- options ---- */

@@ -6,10 +6,10 @@
 
 #include "exec/api/trainer.h"
 #include "passes/batch_axis.h"
-#include "passes/partition/place.h"
-#include "passes/options/target.h"
 #include "passes/build_options.h"
 #include "passes/options/replicas.h"
+#include "passes/options/target.h"
+#include "passes/partition/place.h"
 
 Status batch_expect(dpx_trainer *t)
 {

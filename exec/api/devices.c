@@ -4,8 +4,8 @@
 
 #include "exec/api/api.h"
 #include "exec/api/memory_text.h"
-#include "exec/device/machine.h"
 #include "exec/device/device.h"
+#include "exec/device/machine.h"
 #include "exec/device/plugin.h"
 #include "exec/inspect/measure.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
-#include "passes/train/criterion.h"
 #include "passes/options/outputs.h"
+#include "passes/train/criterion.h"
 
 static void view_output(dpx_tensor *out, const NamedTensor *x)
 {

@@ -8,12 +8,10 @@
 
 Status measured_create(Measured *m, const Options *o)
 {
-    const BuildOptions *b = &o->build;
+    const RecipeOptions *r = recipe_options(&o->build);
 
-    if (!recipe_options(b)->metric)
-        return ST_OK;
-    return recipe_take(&m->settings, &recipe_options(b)->metric->recipe, "metric", recipe_options(b)->metric_args,
-                       recipe_options(b)->settings, o->arena);
+    return r->metric ? recipe_take(&m->settings, &r->metric->recipe, "metric", r->metric_args, r->settings, o->arena)
+                     : ST_OK;
 }
 
 void measured_restart(Measured *m)

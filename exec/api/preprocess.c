@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
-#include "passes/partition/place.h"
 #include "passes/build_options.h"
 #include "passes/options/replicas.h"
+#include "passes/partition/place.h"
 
 struct Preprocess {
     dpx_preprocess_fn *make;

@@ -7,9 +7,9 @@
 
 #include "exec/api/trainer.h"
 #include "exec/operators/operators.h"
-#include "passes/partition/place.h"
 #include "passes/build_options.h"
 #include "passes/options/replicas.h"
+#include "passes/partition/place.h"
 
 typedef struct {
     const char *node; /* the model's */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "passes/options/recipes.h"
 #include "passes/train/criterion.h"
 #include "passes/update_groups.h"
-#include "passes/options/recipes.h"
 
 /* ---- names, once ---- */
 

@@ -9,6 +9,8 @@
  *
  * The processes of a world settle before they begin that they were given the same, and that their devices fit
  * together. */
+#include "exec/api/trainer.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,19 +18,17 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "exec/api/trainer.h"
-#include "exec/train/options_groups.h"
 #include "exec/device/machine.h"
-#include "exec/operators/operators.h"
-#include "exec/plan/trace.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/replica_weights.h"
 #include "exec/inspect/transform.h"
+#include "exec/operators/operators.h"
+#include "exec/plan/trace.h"
+#include "exec/train/options_groups.h"
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
 #include "graph/text/print.h"
 #include "passes/model/inference.h"
-#include "passes/update_groups.h"
 #include "passes/options/batch.h"
 #include "passes/options/batch_norm.h"
 #include "passes/options/recipes.h"
@@ -36,6 +36,7 @@
 #include "passes/options/target.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
+#include "passes/update_groups.h"
 
 /* ---- facts that must be the same in all processes ---- */
 
@@ -79,6 +80,8 @@ static Status add_model(Facts *f, const Graph *g)
 /* Adds all options but --devices, which may differ. */
 static Status add_options(Facts *f, const Options *o)
 {
+    const Tensor *weights = target_options(&o->build)->class_weights;
+
     for (int i = 0; i < options_count(); i++) {
         char name[64];
 
@@ -86,9 +89,8 @@ static Status add_options(Facts *f, const Options *o)
         if (strcmp(options_at(i).name, "devices"))
             TRY(facts_add(f, name, options_get(o, options_at(i).name)));
     }
-    if (target_options(&o->build)->class_weights)
-        TRY(facts_add_digest(f, "class weights of digest", target_options(&o->build)->class_weights->data,
-                             tensor_bytes(target_options(&o->build)->class_weights)));
+    if (weights)
+        TRY(facts_add_digest(f, "class weights of digest", weights->data, tensor_bytes(weights)));
     return ST_OK;
 }
 
@@ -243,6 +245,8 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
 static Status trainer_create(dpx_trainer *t, const dpx_options *options)
 {
     DeviceList devices;
+    DType dtype;
+    int replicas;
 
     TRY(transform_check_model(t->model->graph));
     TRY(model_check_attached(t->model, (const Options *)options));
@@ -254,11 +258,11 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
     TRY(measured_create(&t->measured, t->options));
-    t->dtype =
-        type_options(&t->options->build)->dtype != DT_NONE ? type_options(&t->options->build)->dtype : t->model->dtype;
+    dtype = type_options(&t->options->build)->dtype;
+    replicas = replica_options(&t->options->build)->replicas;
+    t->dtype = dtype != DT_NONE ? dtype : t->model->dtype;
     t->devices = devices.n * world_size(trainer_world(t));
-    t->replicas =
-        replica_options(&t->options->build)->replicas ? replica_options(&t->options->build)->replicas : t->devices;
+    t->replicas = replicas ? replicas : t->devices;
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
     TRY(batch_expect(t));
     TRY(trainer_number_outputs(t));
@@ -333,17 +337,18 @@ void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
 void trainer_warn_of_weights(dpx_trainer *t, const char *what)
 {
     const BuildOptions *b = &t->options->build;
+    const TargetOptions *target = target_options(b);
+    const RecipeOptions *r = recipe_options(b);
     char line[512];
 
-    if (t->warned_of_weights || !loss_is_output(b) || target_options(b)->loss_weight || target_options(b)->loss_is_sum)
+    if (t->warned_of_weights || !loss_is_output(b) || target->loss_weight || target->loss_is_sum)
         return;
     snprintf(
         line, sizeof line,
         "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
         "--loss-weight OUTPUT%s",
-        what, recipe_options(b)->loss->logs ? "the sum of outputs" : "output '",
-        recipe_options(b)->loss->logs ? "" : recipe_options(b)->loss_args, recipe_options(b)->loss->logs ? "" : "'",
-        recipe_options(b)->loss->logs ? "" : ", where it is a sum --loss-weight sum");
+        what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
+        r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
     forward_log(t, true, line);
     t->warned_of_weights = true;
 }

@@ -5,8 +5,8 @@
 
 #include "exec/device/describe.h"
 #include "exec/device/device.h"
-#include "exec/device/plugin.h"
 #include "exec/device/machine.h"
+#include "exec/device/plugin.h"
 
 static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
 

@@ -1,8 +1,8 @@
 /* Opens and closes the devices of a run with what they share: devices are opened first and closed last. */
 #include "exec/device/device_set.h"
-#include "exec/device/machine.h"
 
 #include "exec/device/group.h"
+#include "exec/device/machine.h"
 #include "exec/world/world.h"
 
 Status device_list_equal_teams(DeviceList *list, int asked)

@@ -3,8 +3,8 @@
 #ifndef DPX_GPU_PART_H
 #define DPX_GPU_PART_H
 
-#include "exec/gpu/collective.h"
 #include "exec/device/group.h"
+#include "exec/gpu/collective.h"
 #include "exec/gpu/program.h"
 
 enum { GPU_SLOTS = 2 };

@@ -8,11 +8,6 @@
  *
  * The sizes are primes that layers rarely have, so that a width is not mistaken for the batch size. */
 #include "exec/inspect/any_batch.h"
-#include "graph/ops/binary.gen.h"
-#include "graph/ops/generate.gen.h"
-#include "graph/ops/index.gen.h"
-#include "graph/ops/layout.gen.h"
-#include "graph/ops/view.gen.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +16,11 @@
 #include "exec/inspect/match_graphs.h"
 #include "exec/run/interp.h"
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/generate.gen.h"
+#include "graph/ops/index.gen.h"
+#include "graph/ops/layout.gen.h"
+#include "graph/ops/view.gen.h"
 #include "passes/simplify/fold.h"
 
 enum { N_SIZES = 3 };

@@ -16,8 +16,8 @@
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
-#include "graph/text/print.h"
 #include "graph/tensor/strings.h"
+#include "graph/text/print.h"
 #include "passes/options/inputs.h"
 #include "passes/options/step.h"
 

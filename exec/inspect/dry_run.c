@@ -1,23 +1,23 @@
 /* Dry runs: compiles the program as for a run, up to the point where memory would be allocated, and prints the plan. */
 #include "exec/inspect/dry_run.h"
-#include "exec/device/machine.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/run/interp.h"
-#include "exec/plan/memory_report.h"
-#include "exec/plan/plan_budget.h"
+#include "exec/device/machine.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
-#include "graph/ir/data_shapes.h"
+#include "exec/plan/memory_report.h"
+#include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
 #include "graph/base/foreign.h"
+#include "graph/ir/data_shapes.h"
 #include "graph/ir/op.h"
 #include "graph/ops/fused.h"
+#include "passes/options/update.h"
 #include "passes/plan/plan_streams.h"
 #include "passes/report.h"
-#include "passes/options/update.h"
 
 typedef struct {
     FILE *to;

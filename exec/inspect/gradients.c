@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "exec/inspect/any_batch.h"
-#include "graph/ops/binary.gen.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/transform_build.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "graph/ir/emit.h"
 #include "graph/ir/autodiff.h"
+#include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
 #include "passes/batch_axis.h"
 
 #define GRADIENT_SUFFIX ".grad"

@@ -5,8 +5,8 @@
 #include "exec/device/device.h"
 #include "exec/inspect/cluster.h"
 #include "exec/train/options.h"
-#include "passes/pass.h"
 #include "passes/options/collectives.h"
+#include "passes/pass.h"
 
 #define LINKS_AUTO "auto" /* in place of a file */
 

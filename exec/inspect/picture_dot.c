@@ -9,9 +9,9 @@
 
 #include "exec/inspect/picture.h"
 #include "graph/ir/collective.h"
-#include "graph/text/write_dot.h"
 #include "graph/ir/op.h"
 #include "graph/ir/phase.h"
+#include "graph/text/write_dot.h"
 
 enum { LABEL_MAX = 400, LINE_CHARS = 36, NAME_MAX = 120, LABELLED_EDGES = 400 }; /* of more edges none has a label */
 

@@ -7,9 +7,9 @@
 #include "exec/inspect/measure.h"
 #include "exec/world/world.h"
 #include "graph/base/numtext.h"
-#include "passes/partition/place.h"
-#include "passes/options/replicas.h"
 #include "passes/build_options.h"
+#include "passes/options/replicas.h"
+#include "passes/partition/place.h"
 
 /* Measures the devices of this process and gathers those of all: weight[MAX_REPLICAS], relative to the fastest. */
 static Status measure_all(double *weight, const DeviceList *list)

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/inspect/links.h"
+#include "exec/inspect/transform.h"
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
-#include "exec/inspect/links.h"
-#include "exec/inspect/transform.h"
 #include "graph/ir/data_shapes.h"
 #include "passes/build_parts.h"
 

@@ -1,7 +1,5 @@
 /* Builds the graph of a stage of the pipeline, and writes it in any format.  A file appears whole or not at all. */
 #include "exec/inspect/transform.h"
-#include "exec/inspect/transform_build.h"
-#include "exec/train/options_groups.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -10,15 +8,17 @@
 #include "exec/inspect/links.h"
 #include "exec/inspect/picture.h"
 #include "exec/inspect/replica_weights.h"
-#include "exec/run/interp.h"
+#include "exec/inspect/transform_build.h"
 #include "exec/plan/plan_budget.h"
+#include "exec/run/interp.h"
+#include "exec/train/options_groups.h"
 #include "graph/base/outfile.h"
-#include "graph/text/write_dot.h"
 #include "graph/ir/emit.h"
-#include "graph/text/write_json.h"
 #include "graph/ir/op.h"
-#include "graph/text/print.h"
 #include "graph/ir/verify.h"
+#include "graph/text/print.h"
+#include "graph/text/write_dot.h"
+#include "graph/text/write_json.h"
 #include "passes/batch_axis.h"
 
 Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
@@ -148,11 +148,12 @@ static void default_rates(Graph *g, const Options *o)
 
 bool transform_one_size(const Graph *model, const BuildOptions *build)
 {
-    bool given = batch_options(build)->batch > 0;
+    const BatchOptions *b = batch_options(build);
+    bool given = b->batch > 0;
 
-    for (int i = 0; i < batch_options(build)->n_input_shape; i++) {
-        const Shape *s = &batch_options(build)->input_shape[i].shape;
-        const int axis = data_batch_axis(model, build, batch_options(build)->input_shape[i].name);
+    for (int i = 0; i < b->n_input_shape; i++) {
+        const Shape *s = &b->input_shape[i].shape;
+        const int axis = data_batch_axis(model, build, b->input_shape[i].name);
 
         given |= axis_of_rank(axis, s->rank) >= 0 && s->dim[axis_of_rank(axis, s->rank)] > 0;
     }

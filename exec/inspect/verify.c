@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/run/interp.h"
 #include "exec/inspect/verify_batch.h"
 #include "exec/inspect/verify_noise.h"
+#include "exec/run/interp.h"
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"

@@ -1,13 +1,13 @@
 /* Reads the plan that passes/plan/plan_memory.c made: what is alive at a node is every buffer whose first and last node
  * enclose it. */
 #include "exec/plan/memory_report.h"
-#include "exec/device/machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/device/machine.h"
 #include "exec/device/memory.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"

@@ -6,11 +6,11 @@
 
 #include "exec/device/machine.h"
 #include "graph/base/arena.h"
+#include "passes/build_options.h"
 #include "passes/options/inputs.h"
 #include "passes/options/memory.h"
-#include "passes/options/step.h"
-#include "passes/build_options.h"
 #include "passes/options/recipes.h"
+#include "passes/options/step.h"
 
 MemoryBudget *plan_budget(int64_t bytes)
 {
@@ -23,26 +23,24 @@ MemoryBudget *plan_budget(int64_t bytes)
 /* An OnnxMembers: asks the callback of the options; --input-members takes precedence. */
 static Status find_members(void *user, int *n, int i, const char *name, const OnnxType *type)
 {
-    const BuildOptions *o = user;
+    const InputOptions *o = input_options(user);
 
     (void)i;
-    *n = input_options(o)->members
-             ? input_options(o)->members(input_options(o)->members_user, name, type->sequence, type->optional)
-             : ONNX_UNKNOWN;
-    for (int k = 0; k < input_options(o)->n_input_members; k++)
-        if (!strcmp(input_options(o)->input_members[k].name, name))
-            *n = input_options(o)->input_members[k].n;
+    *n = o->members ? o->members(o->members_user, name, type->sequence, type->optional) : ONNX_UNKNOWN;
+    for (int k = 0; k < o->n_input_members; k++)
+        if (!strcmp(o->input_members[k].name, name))
+            *n = o->input_members[k].n;
     return ST_OK;
 }
 
 /* An OnnxInputValue. */
 static const char *find_input_value(void *user, const char *name)
 {
-    const BuildOptions *o = user;
+    const InputOptions *o = input_options(user);
 
-    for (int k = 0; k < input_options(o)->n_input_value; k++)
-        if (!strcmp(input_options(o)->input_value[k].name, name))
-            return input_options(o)->input_value[k].text;
+    for (int k = 0; k < o->n_input_value; k++)
+        if (!strcmp(o->input_value[k].name, name))
+            return o->input_value[k].text;
     return NULL;
 }
 
@@ -83,12 +81,13 @@ Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evalua
 
 Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
 {
-    MemoryBudget *b = plan_budget(o ? memory_options(o)->plan_memory : 0);
+    const MemoryOptions *memory = o ? memory_options(o) : NULL;
+    MemoryBudget *b = plan_budget(memory ? memory->plan_memory : 0);
     ImportOptions how = *as;
     Status st;
 
     how.budget = b;
-    how.max_nodes = o ? memory_options(o)->max_nodes : 0;
+    how.max_nodes = memory ? memory->max_nodes : 0;
     how.training = o && follows_file(o);
     how.seed = o ? step_options(o)->seed : 0;
     plan_budget_give_inputs(&how, o);
@@ -100,16 +99,17 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Imp
 
 Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
 {
+    const InputOptions *inputs = input_options(o);
     Problems none = { 0 };
 
-    for (int k = 0; k < input_options(o)->n_input_members; k++) {
+    for (int k = 0; k < inputs->n_input_members; k++) {
+        const char *name = inputs->input_members[k].name;
         bool found = false;
 
         for (int i = 0; i < onnx->n_structured && !found; i++)
-            found = !strcmp(onnx->structured[i], input_options(o)->input_members[k].name);
+            found = !strcmp(onnx->structured[i], name);
         if (!found)
-            problems_add(&none, "the model has no input '%s' that is a sequence or optional",
-                         input_options(o)->input_members[k].name);
+            problems_add(&none, "the model has no input '%s' that is a sequence or optional", name);
     }
     return problems_fail(&none, E_INVALID, "--input-members");
 }
@@ -117,11 +117,12 @@ Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
 Status plan_evaluate(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, ImportOptions *how,
                      const BuildOptions *o, OnnxInput *input, void *user)
 {
-    MemoryBudget *b = plan_budget(memory_options(o)->plan_memory);
+    const MemoryOptions *memory = memory_options(o);
+    MemoryBudget *b = plan_budget(memory->plan_memory);
     Status st;
 
     how->budget = b;
-    how->max_nodes = memory_options(o)->max_nodes;
+    how->max_nodes = memory->max_nodes;
     plan_budget_give_inputs(how, o);
     st = b ? onnx_evaluate_file(out, n_out, arena, path, how, input, user) : FAIL_NOMEM();
     st = memory_budget_explain(b, st);

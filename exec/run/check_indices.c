@@ -1,12 +1,12 @@
 /* Finding which inputs select among how many entries, and looking at their elements: a pass over integers of a
  * batch. */
 #include "exec/run/check_indices.h"
-#include "graph/ops/generate.gen.h"
 
 #include <stdio.h>
 
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
+#include "graph/ops/generate.gen.h"
 
 /* The input's elements first, first + step, first + 2 step, ... must be in [low, high), or `ignore`.  Step 2 is for
  * tuples of two, whose numbers select along axes of their own. */

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels/backend.h"
 #include "exec/run/collective_span.h"
+#include "kernels/backend.h"
 
 /* Shared by the collectives of a program: where threads sleep, and the flag that releases them all when a device fails.
  */

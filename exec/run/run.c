@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "exec/gpu/program.h"
-#include "exec/run/program_internal.h"
 #include "exec/plan/trace.h"
+#include "exec/run/program_internal.h"
 #include "graph/ir/op.h"
 
 static void trace_call(Trace *t, int device, const CpuCall *c, uint64_t start)

@@ -422,12 +422,12 @@ static bool is_given(const OnnxModel *m, const char *name)
 /* Each is an input of the model or of a part. */
 static Status check_given(const Attach *a, const Graph *model)
 {
-    const BuildOptions *o = &a->o->build;
+    const InputOptions *inputs = input_options(&a->o->build);
     Problems none = { 0 };
     char text[LIST_TEXT];
 
-    for (int i = 0; i < input_options(o)->n_input_value; i++) {
-        const char *name = input_options(o)->input_value[i].name;
+    for (int i = 0; i < inputs->n_input_value; i++) {
+        const char *name = inputs->input_value[i].name;
         bool found = is_given(a->onnx, name);
 
         for (int k = 0; k < a->n_part && !found; k++)

@@ -5,9 +5,9 @@
 #include "exec/device/device_set.h"
 #include "exec/train/replica_reach.h"
 #include "exec/train/session.h"
-#include "passes/train/class_axis.h"
-#include "passes/options/batch.h"
 #include "passes/build_parts.h"
+#include "passes/options/batch.h"
+#include "passes/train/class_axis.h"
 
 /* A compiled step: a program, and what follows from data for the interpreter. */
 typedef struct Compiled {

@@ -638,6 +638,8 @@ static Status copy_lists(Options *copy, const Options *o)
 
 Status options_copy(Options **out, const Options *o)
 {
+    const TargetOptions *target = target_options(&o->build);
+    const BatchOptions *batch = batch_options(&o->build);
     Options *copy = options_create();
     Status st = copy ? ST_OK : FAIL_NOMEM();
 
@@ -655,13 +657,12 @@ Status options_copy(Options **out, const Options *o)
         st = copy_lists(copy, o);
     if (!st)
         st = options_copy_groups(copy, o);
-    if (!st && target_options(&o->build)->class_weights)
-        st = options_set_class_weights(copy, target_options(&o->build)->class_weights);
-    for (int i = batch_options(&o->build)->n_carry_choice; i-- > 0 && !st;)
-        st = options_set_carries(copy, batch_options(&o->build)->carry_choice[i].name,
-                                 batch_options(&o->build)->carry_choice[i].carries);
-    if (!st && target_options(&o->build)->target_shape)
-        st = options_set_target_shape(copy, target_options(&o->build)->target_shape);
+    if (!st && target->class_weights)
+        st = options_set_class_weights(copy, target->class_weights);
+    for (int i = batch->n_carry_choice; i-- > 0 && !st;)
+        st = options_set_carries(copy, batch->carry_choice[i].name, batch->carry_choice[i].carries);
+    if (!st && target->target_shape)
+        st = options_set_target_shape(copy, target->target_shape);
     if (!st)
         copy->world = o->world;
     for (int i = 0; i < o->n_operators && !st; i++)

@@ -4,9 +4,9 @@
 #define DPX_OPTIONS_H
 
 #include "exec/run/program.h"
+#include "graph/recipes/schedule.h"
 #include "include/dpexec.h"
 #include "passes/build_options.h"
-#include "graph/recipes/schedule.h"
 
 enum { MAX_GROUPS = 64 };
 

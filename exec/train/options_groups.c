@@ -1,8 +1,6 @@
 /* Options of groups of parameters (--group, --groups, --clip-norm).  A group takes the run's value of each setting that
  * it does not have itself; it takes the flags of the run's optimizer only if it has no optimizer of its own. */
-#include "exec/train/options_store.h"
 #include "exec/train/options_groups.h"
-#include "exec/train/parameter_list.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/update_groups.h"
+#include "exec/train/options_store.h"
+#include "exec/train/parameter_list.h"
 #include "passes/options/collectives.h"
 #include "passes/options/recipes.h"
 #include "passes/options/update.h"
+#include "passes/update_groups.h"
 
 /* ---- clipping ---- */
 
@@ -182,6 +182,7 @@ static Status read_group(OptionGroup *out, const char *text, Arena *a)
 
 Status options_take_groups(Options *o)
 {
+    const RecipeOptions *r = recipe_options(&o->build);
     UpdateGroup *u = ARENA_NEW(o->arena, UpdateGroup, o->n_group + 1);
 
     if (!u)
@@ -190,14 +191,12 @@ Status options_take_groups(Options *o)
         const OptionGroup *g = &o->group[k];
         const bool own = g->optimizer != NULL;
 
-        u[k] = (UpdateGroup){
-            .pattern = g->pattern,
-            .optimizer = own ? g->optimizer : recipe_options(&o->build)->optimizer,
-            .optimizer_args = own ? g->optimizer_args : recipe_options(&o->build)->optimizer_args,
-            .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, recipe_options(&o->build)->settings),
-            .clip = g->has_clip ? &g->clip : NULL,
-            .loss = g->loss
-        };
+        u[k] = (UpdateGroup){ .pattern = g->pattern,
+                              .optimizer = own ? g->optimizer : r->optimizer,
+                              .optimizer_args = own ? g->optimizer_args : r->optimizer_args,
+                              .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, r->settings),
+                              .clip = g->has_clip ? &g->clip : NULL,
+                              .loss = g->loss };
         if (!u[k].settings)
             return FAIL_NOMEM();
     }
@@ -306,16 +305,17 @@ static Status options_groups_check_flags(const OptionGroup *g, const OptimizerDe
 
 Status options_check_groups(const Options *o)
 {
+    const UpdateOptions *update = update_options(&o->build);
     bool own_loss = false;
 
-    TRY(check_clip(&update_options(&o->build)->clip, NULL, o));
+    TRY(check_clip(&update->clip, NULL, o));
     for (int k = 0; k < o->n_group; k++)
         own_loss |= o->group[k].loss != NULL;
-    if (update_options(&o->build)->turns && !own_loss)
+    if (update->turns && !own_loss)
         return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
-        const UpdateGroup *u = &update_options(&o->build)->group[k];
+        const UpdateGroup *u = &update->group[k];
         RecipeSettings settings;
 
         TRY(options_groups_check_flags(g, u->optimizer));

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/train/options_store.h"
 #include "exec/train/options_numbers.h"
+#include "exec/train/options_store.h"
 #include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
 #include "passes/options/batch.h"
@@ -161,6 +161,8 @@ Status options_set_carries(Options *o, const char *input, unsigned axes)
 
 Status options_copy_inputs(Options *copy, const Options *o)
 {
+    const BatchOptions *from = batch_options(&o->build);
+    const InputOptions *from_inputs = input_options(&o->build);
     BatchOptions *batch = stored_batch(copy);
     InputOptions *inputs = stored_inputs(copy);
     Arena *a = copy->arena;
@@ -172,18 +174,16 @@ Status options_copy_inputs(Options *copy, const Options *o)
 
     *batch = (BatchOptions){ .batch = batch->batch,
                              .samples = batch->samples,
-                             .n_batch_input = batch_options(&o->build)->n_batch_input,
-                             .n_input_shape = batch_options(&o->build)->n_input_shape };
-    inputs->n_input_members = input_options(&o->build)->n_input_members;
-    inputs->n_input_value = input_options(&o->build)->n_input_value;
-    batch->batch_input = named =
-        arena_memdup(a, batch_options(&o->build)->batch_input, (size_t)batch->n_batch_input * sizeof *named);
-    batch->input_shape = shape =
-        arena_memdup(a, batch_options(&o->build)->input_shape, (size_t)batch->n_input_shape * sizeof *shape);
+                             .n_batch_input = from->n_batch_input,
+                             .n_input_shape = from->n_input_shape };
+    inputs->n_input_members = from_inputs->n_input_members;
+    inputs->n_input_value = from_inputs->n_input_value;
+    batch->batch_input = named = arena_memdup(a, from->batch_input, (size_t)batch->n_batch_input * sizeof *named);
+    batch->input_shape = shape = arena_memdup(a, from->input_shape, (size_t)batch->n_input_shape * sizeof *shape);
     inputs->input_members = members =
-        arena_memdup(a, input_options(&o->build)->input_members, (size_t)inputs->n_input_members * sizeof *members);
+        arena_memdup(a, from_inputs->input_members, (size_t)inputs->n_input_members * sizeof *members);
     inputs->input_value = given =
-        arena_memdup(a, input_options(&o->build)->input_value, (size_t)inputs->n_input_value * sizeof *given);
+        arena_memdup(a, from_inputs->input_value, (size_t)inputs->n_input_value * sizeof *given);
     ok = named && shape && members && given;
     for (int i = 0; ok && i < batch->n_batch_input; i++)
         ok = (named[i].name = arena_strdup(a, named[i].name));

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "exec/train/options_store.h"
-#include "passes/options/memory.h"
 #include "graph/base/numtext.h"
 #include "passes/options/collectives.h"
+#include "passes/options/memory.h"
 #include "passes/options/outputs.h"
 #include "passes/options/replicas.h"
 #include "passes/options/target.h"

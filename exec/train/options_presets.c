@@ -1,10 +1,11 @@
 /* The table of presets: the default that one option gives to another.  The order in which options are set does not
  * matter. */
-#include "exec/train/options_store.h"
-#include "passes/options/step.h"
 #include "exec/train/options_presets.h"
 
 #include <string.h>
+
+#include "exec/train/options_store.h"
+#include "passes/options/step.h"
 
 static const struct Preset {
     const char *option, *value, *of, *to;

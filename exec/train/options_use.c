@@ -56,13 +56,18 @@ static Status check_of_file(const Options *o)
 
 Status options_check(const Options *o)
 {
+    const UpdateOptions *update = update_options(&o->build);
+    const CollectiveOptions *collectives = collective_options(&o->build);
+    const TargetOptions *target = target_options(&o->build);
+    const BatchNormOptions *norm = batch_norm_options(&o->build);
+
     TRY(options_check_recipes(o));
     TRY(check_of_file(o));
     TRY(options_check_groups(o));
     TRY(check_observed(o));
-    if (o->export_ema && update_options(&o->build)->ema == 0)
+    if (o->export_ema && update->ema == 0)
         return FAIL(E_INVALID, "--export-weights ema needs --ema above 0");
-    if (update_options(&o->build)->eval_means && update_options(&o->build)->ema == 0)
+    if (update->eval_means && update->ema == 0)
         return FAIL(E_INVALID, "--eval-weights ema needs --ema above 0");
     if (o->schedule->ends && !o->total_steps)
         return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
@@ -71,19 +76,17 @@ Status options_check(const Options *o)
                     (long long)o->warmup_steps, (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
     if (step_options(&o->build)->file_modes && has_loss(&o->build))
         return FAIL(E_INVALID, "--training is for run and check: what has a --loss chooses its modes itself");
-    if (collective_options(&o->build)->master && collective_options(&o->build)->shard != SHARD_PARAMETERS)
+    if (collectives->master && collectives->shard != SHARD_PARAMETERS)
         return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
                     options_get(o, "shard"));
-    if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered &&
-        target_options(&o->build)->mean_of_means)
+    if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered && target->mean_of_means)
         return FAIL(E_INVALID, "--loss-at outputs: --loss-scaling mean-of-means is of the parts' losses");
-    if (batch_norm_options(&o->build)->bn_group && batch_norm_options(&o->build)->bn != BN_SYNC)
+    if (norm->bn_group && norm->bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
-    if (batch_norm_options(&o->build)->own_buffers && batch_norm_options(&o->build)->bn == BN_SYNC)
+    if (norm->own_buffers && norm->bn == BN_SYNC)
         return FAIL(E_INVALID, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
                                "running statistics");
-    if (options_given(o, "mean-over") && target_options(&o->build)->mean_over &&
-        !target_options(&o->build)->mean_of_means)
+    if (options_given(o, "mean-over") && target->mean_over && !target->mean_of_means)
         return FAIL(E_INVALID, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
     if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
         return FAIL(E_INVALID, "--loss-scale needs --precision float16");

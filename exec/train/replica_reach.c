@@ -1,9 +1,10 @@
 /* How far replicas' parts of inputs reach.  Programs are distinguished by this and by the shapes of the whole. */
 #include "exec/train/replica_reach.h"
-#include "passes/options/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "passes/options/inputs.h"
 
 Status reach_copy(Reach *out, const Reach *from)
 {

@@ -1,22 +1,21 @@
 /* Sessions.  Shapes are static in a program, so a batch of another size, or in parts of other lengths, is another
  * program; all programs share the state and one arena per device.  In inference the interpreter computes the nodes
  * whose shapes depend on data, from the outputs of a program of all other nodes. */
-#include "exec/train/internal.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/device/device_differences.h"
-#include "exec/world/world.h"
-#include "exec/run/interp.h"
-#include "exec/train/interpret.h"
-#include "graph/ir/split_graph.h"
 #include "exec/plan/plan_budget.h"
-#include "graph/ir/op.h"
-#include "passes/batch_axis.h"
+#include "exec/run/interp.h"
+#include "exec/train/internal.h"
+#include "exec/train/interpret.h"
+#include "exec/world/world.h"
 #include "graph/ir/data_shapes.h"
-#include "passes/train/class_axis.h"
+#include "graph/ir/op.h"
+#include "graph/ir/split_graph.h"
+#include "passes/batch_axis.h"
 #include "passes/report.h"
+#include "passes/train/class_axis.h"
 
 /* ---- creation ---- */
 

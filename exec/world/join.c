@@ -19,10 +19,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "exec/world/listener.h"
 #include "exec/world/internal.h"
-#include "exec/world/socket.h"
+#include "exec/world/listener.h"
 #include "exec/world/missing_ranks.h"
+#include "exec/world/socket.h"
 
 enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
 static const double REFUSAL_SECONDS = 5; /* after the timeout, for a refusal that is on its way */
