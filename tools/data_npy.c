@@ -176,7 +176,7 @@ static Status read_header(Array *a, bool *fortran, size_t *header, uint64_t *byt
         at = 12;
     }
     if (len > size - at)
-        return FAIL(E_IO, "%s: the header is said to be %zu bytes long, there are %zu", label, len, size);
+        return FAIL(E_IO, "%s: the header should have %zu bytes, the file has %zu", label, len, size);
     s = (Scanner){ (const char *)file + at, (const char *)file + at + len };
     if (!take_header(&s, descr, fortran, a))
         return FAIL(E_IO, "%s: the header is not a description of an array of at most %d axes", label, DPX_MAX_RANK);

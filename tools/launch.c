@@ -251,8 +251,9 @@ static int wait_for_all(Launch *l)
 
         if (!sig) {
             if (!ended)
-                fprintf(stderr, "dpexec: rank %d of %d failed; %d seconds later the others are ended\n", l->failed,
-                        l->size, REPORT_SECONDS);
+                fprintf(stderr,
+                        "dpexec: rank %d of %d failed; the other ranks still run %d seconds later and are killed\n",
+                        l->failed, l->size, REPORT_SECONDS);
             ended = true;
             send_all(l, SIGKILL);
             l->until.tv_sec++;

@@ -48,9 +48,9 @@ static Status find_widest(Shape *out, const Column *c, int pad)
     Shape wide = first->shape;
 
     if (pad && wide.rank <= pad)
-        return fail_shapes(c, 0, "padding of so many axes needs one more, whose length all have");
+        return fail_shapes(c, 0, "expected more axes than are padded");
     if (wide.rank == MAX_RANK)
-        return fail_shapes(c, 0, "a batch would have an axis more than there can be");
+        return fail_shapes(c, 0, "stacking adds an axis to the most that a tensor may have");
     for (int i = 1; i < c->n; i++) {
         const Tensor *x = &c->sample[i]->tensor;
 
@@ -86,8 +86,8 @@ static Status stack(dpx_data **out, const Column *c, int pad, const double *padd
 
         if (!data_padding(one, x->dtype, padding ? padding[i] : 0)) {
             data_release(d);
-            return FAIL(E_INVALID, "%s: sample %d is padded with %g, which %s has not", data_path_text(at, c->path),
-                        c->first + i, padding[i], dtype_name(x->dtype));
+            return FAIL(E_INVALID, "%s: sample %d is padded with %g, which type %s cannot hold",
+                        data_path_text(at, c->path), c->first + i, padding[i], dtype_name(x->dtype));
         }
         data_pad((char *)d->tensor.data + (size_t)i * bytes, &wide, x, one);
     }

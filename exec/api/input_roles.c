@@ -79,7 +79,7 @@ static const char *role_text(char text[64], unsigned axes, bool now)
     if (axis >= 0)
         snprintf(text, 64, "%s samples along axis %d", now ? "has" : "had", axis);
     else if (axes)
-        snprintf(text, 64, "%s the samples apart", now ? "tells" : "told");
+        snprintf(text, 64, "%s samples along several axes", now ? "has" : "had");
     else
         snprintf(text, 64, "%s given whole", now ? "is" : "was");
     return text;

@@ -159,8 +159,8 @@ Status hang_report(GpuGroup *g, int d)
         find_missing_members(l, g->world);
         st = describe_hang(l, d);
     } else if (!st) {
-        st = FAIL(E_DEVICE, "%s: what was given to it has not ended within %g seconds",
-                  device_name(g->member[d].device), g->timeout);
+        st = FAIL(E_DEVICE, "%s: its work has not ended within %g seconds", device_name(g->member[d].device),
+                  g->timeout);
     }
     free(l);
     return st;

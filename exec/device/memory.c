@@ -26,7 +26,7 @@ static Status open_pages(void **out, Device *d, size_t bytes)
     struct iovec pages = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
 
     if (pages.iov_base == MAP_FAILED)
-        return FAIL(E_NOMEM, "%s: %zu bytes cannot be had", device_name(d), bytes);
+        return FAIL(E_NOMEM, "%s: cannot allocate %zu bytes", device_name(d), bytes);
     if (bytes >= HUGE_FROM)
         (void)madvise(pages.iov_base, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
     device_start(d, touch, &pages);

@@ -108,7 +108,7 @@ static Status add_constant(ValueId *out, Graph *g, const dpx_tensor *t)
     Shape s;
 
     if (!t || t->rank < 0 || t->rank > MAX_RANK || !dtype_size((DType)t->dtype) || t->dtype == DPX_STRING)
-        return FAIL(E_INVALID, "tensor is %s", t ? "of a type or rank that there is not" : "NULL");
+        return FAIL(E_INVALID, "tensor is %s", t ? "of an unknown type or rank" : "NULL");
     s = shape_of(t->rank, t->dim);
     for (int k = 0; k < s.rank; k++)
         if (s.dim[k] < 0)
@@ -198,7 +198,7 @@ static Status check_wanted(dpx_node *node, Wanted *w)
                     domain, w->n_in, w->n_out, w->n_attributes);
     for (int i = 0; i < w->n_in; i++)
         if (w->in[i] && !has_value(find(b, w->in[i])))
-            return fail(b, E_INVALID, "operator %s of domain %s: input %d is value %u, which there is not", w->name,
+            return fail(b, E_INVALID, "operator %s of domain %s: input %d is value %u, which does not exist", w->name,
                         domain, i, (unsigned)w->in[i]);
     return ST_OK;
 }

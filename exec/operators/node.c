@@ -193,7 +193,7 @@ dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank,
     if (i < 0 || i >= node->at.n_out)
         return dpx_node_fail(node, DPX_INVALID, "it sets an output that the node does not have");
     if (rank < 0 || rank > MAX_RANK || (rank && !dim) || !dtype_size((DType)dtype) || dtype == DPX_STRING)
-        return dpx_node_fail(node, DPX_INVALID, "it sets an output of a type or rank that there is not");
+        return dpx_node_fail(node, DPX_INVALID, "it sets an output of an unknown type or rank");
     s = shape_of(rank, dim);
     for (int k = 0; k < rank; k++)
         if (dim[k] < 0)

@@ -394,7 +394,7 @@ static Status safetensors_read_header(TensorFile *f)
         return FAIL_NOMEM();
     st = read_bytes(f, text, (size_t)f->data, 0);
     if (!st && f->piece && !(f->n_piece && is_piece(f, 0, text, (size_t)f->data)))
-        st = FAIL(E_IO, "%s: the header is damaged: it has not the digest that was written", f->path);
+        st = FAIL(E_IO, "%s: the header is damaged: its digest is not the one that was written", f->path);
     if (!st)
         st = parse_header(f, text + 8, (size_t)header);
     free(text);
@@ -464,7 +464,7 @@ static Status read_blocks(const TensorFile *f, int i, char *to, size_t at, size_
         const size_t n = bytes - done < TENSOR_BLOCK ? bytes - done : TENSOR_BLOCK, from = at + done;
 
         if (!is_piece(f, f->block[i] + from / TENSOR_BLOCK, to + done, n))
-            return FAIL(E_IO, "%s: tensor '%s' is damaged: bytes %zu to %zu have not the digest that was written",
+            return FAIL(E_IO, "%s: tensor '%s' is damaged: bytes %zu to %zu do not have the digest that was written",
                         f->path, f->list[i].name, from, from + n - 1);
     }
     return ST_OK;

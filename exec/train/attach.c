@@ -131,7 +131,7 @@ static Status check_part(const Part *p)
     FOR_NODES(p->graph, n)
         if (n->op->running_in)
             problems_add(&kept, "%s", node_text(p->graph, n));
-    TRY(problems_fail(&kept, E_UNSUPPORTED, "running statistics belong into the model"));
+    TRY(problems_fail(&kept, E_UNSUPPORTED, "layers that keep running statistics belong in the model"));
     return p->graph->n_output ? ST_OK : FAIL(E_MODEL, "the graph has no output");
 }
 

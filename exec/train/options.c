@@ -103,9 +103,9 @@ static Status is_recipe(const Setting *r, void *to, const char *value)
 static const Setting table[] = {
     { "batch-size", "N", "", "samples of one batch, over all replicas [train, eval 32]",
       SETTING_OF(StoredOptions, parts.batch.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
-    { "loss", "KIND", "none", "what training makes small; none: the model is not trained", .set = is_recipe },
+    { "loss", "KIND", "none", "the loss that training minimises; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
-      "with output:NAME: the output that says what a batch weighs, or sum: batches add up; else their samples",
+      "with --loss output:NAME: the output with the weight of a batch, or sum: batches add up; else its samples",
       .set = options_set_loss_weight },
     { "criterion", "FILE.onnx", "",
       "the loss as a graph of its own: inputs are outputs of the model and targets by their names, its output is the "
@@ -122,7 +122,7 @@ static const Setting table[] = {
       "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
       SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding") },
     { "loss-scaling", "HOW", "exact",
-      "what training makes small: exact, the mean of a batch's samples, or mean-of-means, that of the replicas' means",
+      "the loss of a batch: exact, the mean over its samples, or mean-of-means, the mean of the replicas' means",
       SETTING_CHOICE_OF(StoredOptions, parts.target.mean_of_means, "exact|mean-of-means"), .trains = true },
     { "mean-over", "PARTS", "all",
       "which parts mean-of-means is over: all, those without samples adding 0, or filled, those that have some",
@@ -133,18 +133,18 @@ static const Setting table[] = {
       SETTING_OF(StoredOptions, parts.target.logits) },
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
       .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
-    { "metric", "NAME", "none", "what is measured besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
-    { "optimizer", "NAME", "sgd", "how parameters follow from gradients", .set = is_recipe, .trains = true },
+    { "metric", "NAME", "none", "metric to measure besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
+    { "optimizer", "NAME", "sgd", "optimizer that updates the parameters", .set = is_recipe, .trains = true },
     { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX, .trains = true,
       .on_resume = RESUME_TOLD },
-    { "lr-schedule", "S", "constant", "which fraction of lr each step uses", .set = is_recipe, .trains = true,
-      .on_resume = RESUME_TOLD },
+    { "lr-schedule", "S", "constant", "learning rate schedule: the fraction of lr that each step uses",
+      .set = is_recipe, .trains = true, .on_resume = RESUME_TOLD },
     { "warmup-steps", "N", "0", "steps over which the rate rises linearly to lr", SETTING_OF(Options, warmup_steps),
       .max = SETTING_COUNT_MAX, .trains = true, .on_resume = RESUME_TOLD },
     { "total-steps", "N", "0", "where schedules end that do; the command line has it from --epochs or --steps",
       SETTING_OF(Options, total_steps), .max = SETTING_COUNT_MAX, .trains = true, .on_resume = RESUME_TOLD,
       .derived = true },
-    { "samples", "N", "0", "of an epoch whose last batch is trained; the command line has it from --data",
+    { "samples", "N", "0", "samples of an epoch whose last batch is trained; the command line has it from --data",
       SETTING_OF(StoredOptions, parts.batch.samples), .max = SETTING_COUNT_MAX, .on_resume = RESUME_FREE,
       .derived = true },
     { "evaluation", NULL, "false", "a trainer plans an evaluation in advance, not a training step; dpexec eval sets it",
@@ -161,14 +161,14 @@ static const Setting table[] = {
       SETTING_OF(StoredOptions, parts.update.clip.value), .max = SETTING_REAL_MAX, .trains = true },
     { "ema", "DECAY", "0", "decay of a mean of each parameter over the steps, which is state of its own; 0: none",
       SETTING_OF(StoredOptions, parts.update.ema), .max = 0.9999999999, .trains = true },
-    { "eval-weights", "WHICH", "trained", "what evaluations and predictions of a run take; ema: the means of --ema",
+    { "eval-weights", "WHICH", "trained", "parameters of evaluations and predictions; ema: the means of --ema",
       SETTING_CHOICE_OF(StoredOptions, parts.update.eval_means, "trained|ema"), .trains = true,
       .on_resume = RESUME_FREE },
     { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
-      "what parameters of these names do otherwise: lr, schedule, optimizer and its flags, loss, clip-norm, "
-      "clip-value; the first pattern that matches has them, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
+      "settings of the parameters whose names match: lr, schedule, optimizer and its flags, loss, clip-norm, "
+      "clip-value; the first pattern that matches counts, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
       .set = options_add_group, .repeats = true, .trains = true },
     { "turns", NULL, "false",
       "groups with losses of their own are updated one after another in a step, each by its loss as it is then",
@@ -186,11 +186,11 @@ static const Setting table[] = {
       "weights of the devices, or of the replicas; auto: by how fast each device is found to be",
       .set = options_set_split },
     { "links", "FILE", "",
-      "what devices and the links between them can do, as devices --links writes it, or auto: as they are measured "
-      "when the run begins; buckets of gradients are as large as is cheapest",
+      "speed of the devices and of the links between them, as devices --links writes it, or auto: measured when the "
+      "run begins; buckets of gradients are as large as is cheapest",
       .set = options_set_links, .on_resume = RESUME_TOLD },
     { "bucket-mb", "X", "",
-      "the most MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
+      "MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
       .set = options_set_bucket, .on_resume = RESUME_FREE },
     { "strategy", "WHOSE", "mirrored",
       "mirrored: every device has and updates the parameters; master: the first does, which sends them to the others "
@@ -218,16 +218,16 @@ static const Setting table[] = {
       "joined there",
       .set = options_set_output_axis, .on_resume = RESUME_FREE },
     { "mix", "HOW", "auto",
-      "how an operator that mixes samples of the batch gets those of other replicas: gather, all of them, and every "
-      "device computes the whole; exchange, a slice of all samples, where it is independent along another axis; auto: "
-      "what is cheaper (CPU devices; else gather)",
+      "operators that mix samples of the batch: gather, every device gets all samples and computes the whole; "
+      "exchange, each gets a slice of all samples, where the operator is independent along another axis; auto: the "
+      "cheaper one (CPU devices; else gather)",
       SETTING_CHOICE_OF(StoredOptions, parts.collectives.mix, "auto|gather|exchange"), .on_resume = RESUME_BITS },
     { "reduce-dtype", "TYPE", "own",
       "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
       .set = options_set_reduce_dtype, .trains = true },
     { "shard", "WHAT", "none",
-      "what each device keeps only its piece of: optimizer, what the optimizer keeps beside the parameters; gradients, "
-      "their sums over replicas as well; parameters, these as well; CPU devices",
+      "state of which each device keeps only a piece: optimizer, the optimizer's state; gradients, their sums over "
+      "replicas as well; parameters, these as well; CPU devices",
       SETTING_CHOICE_OF(StoredOptions, parts.collectives.shard, "none|optimizer|gradients|parameters"),
       .on_resume = RESUME_FREE },
     { "bn", "MODE", "sync",
@@ -245,16 +245,14 @@ static const Setting table[] = {
       "epsilon is added to the variance, or several replicas clamp it: the larger of both (jactorch's)",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_clamp, "add|clamp"), .trains = true },
     { "bn-variance", "KIND", "population",
-      "what the running variance averages: population (ONNX) or unbiased (PyTorch)",
+      "variance that the running variance averages: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
       "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_pattern,
       .repeats = true },
-    { "freeze", "PATTERN", "", "parameters that stay as they are, e.g. 'conv1.*'", .set = add_pattern,
-      .repeats = true },
-    { "parameters", "FILE", "",
-      "what is trained and nothing else: names one a line, or a .safetensors whose keys count", .set = set_parameters,
-      .on_resume = RESUME_ELSEWHERE },
+    { "freeze", "PATTERN", "", "parameters that are not trained, e.g. 'conv1.*'", .set = add_pattern, .repeats = true },
+    { "parameters", "FILE", "", "the only tensors to train: names, one a line, or a .safetensors whose keys count",
+      .set = set_parameters, .on_resume = RESUME_ELSEWHERE },
     { "untie", "PATTERN", "",
       "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_pattern,
       .repeats = true },
@@ -269,11 +267,12 @@ static const Setting table[] = {
       .set = options_add_state, .repeats = true },
     { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
     { "precision", "P", "float32",
-      "of products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays float32",
+      "type of matrix products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays "
+      "float32",
       .set = options_set_precision },
     { "loss-scale", "S", "",
-      "with float16: dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] (which it is unless said, 65536:2:0.5:2000) or a "
-      "number, what the loss is multiplied by before it is differentiated",
+      "with float16: factor of the loss before it is differentiated: a number, or "
+      "dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] (the default, 65536:2:0.5:2000)",
       .set = options_set_loss_scale, .trains = true },
     { "training", NULL, "false",
       "run and check: batch-norm and dropout in the mode that the file says; else all by running statistics, and "
@@ -291,30 +290,30 @@ static const Setting table[] = {
       "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
       SETTING_OF(Options, ways.reproducible), .on_resume = RESUME_BITS },
     { "reduce", "BY", "tree",
-      "what adds CPU devices' sums over processes: dpexec's tree, whose bits do not depend on the mapping, or the MPI "
+      "sums of CPU devices over processes: by dpexec's tree, whose bits do not depend on the mapping, or by the MPI "
       "library",
       SETTING_CHOICE_OF(Options, ways.library_sums, "tree|library"), .on_resume = RESUME_BITS },
     { "check-nodes", NULL, "false",
       "wait for every call of every step on a GPU, so that a failure names the node; slow",
       SETTING_OF(Options, ways.check_nodes), .on_resume = RESUME_FREE },
-    { "seed", "N", "0", "of everything random", SETTING_OF(StoredOptions, parts.step.seed), .max = 9e15 },
+    { "seed", "N", "0", "seed of all random numbers", SETTING_OF(StoredOptions, parts.step.seed), .max = 9e15 },
     { "plan-memory", "SIZE", "",
-      "what planning may take, e.g. 8G; else half of the memory that the machine or its cgroup has",
-      .set = set_plan_memory, .on_resume = RESUME_FREE },
+      "memory that planning may take, e.g. 8G; else half of what the machine or its cgroup has", .set = set_plan_memory,
+      .on_resume = RESUME_FREE },
     { "max-nodes", "N", "300000",
       "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
       SETTING_OF(StoredOptions, parts.memory.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
     { "pad-to", "WHOSE", "auto",
-      "to which longest sample a replica's are padded: the step's, one length for all replicas, or its own; auto: of "
-      "groups of dpx_data its own, of others the step's",
+      "length to which samples are padded: step, the longest of all replicas, or replica, the longest of each; auto: "
+      "replica for groups of dpx_data, else step",
       SETTING_CHOICE_OF(Options, pad_to, "auto|step|replica"), .on_resume = RESUME_TOLD },
     { "programs", "N", "32",
-      "how many programs, one for each mode and set of input shapes, are kept; the one not used for longest goes",
+      "programs that are kept, one for each mode and set of input shapes; the one not used for longest goes",
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
       .set = options_add_input_shape, .repeats = true },
     { "input-members", "NAME=N", "",
-      "how many tensors an input has that is a sequence; of an optional one that, present or absent",
+      "number of tensors of an input that is a sequence; present or absent for an optional input",
       .set = options_add_input_members, .repeats = true },
     { "input-value", "NAME=NUMBER", "",
       "an input that is this number for the whole run, or these, NAME=1,2,3: a constant, which decides branches; "
@@ -431,7 +430,7 @@ static const char *text_of(const Options *o, const char *name)
     int i;
     const Setting *s = find_option(name, &i);
 
-    return o->text[i] ? o->text[i] : options_unsaid(o, s);
+    return o->text[i] ? o->text[i] : options_unset(o, s);
 }
 
 /* The recipe that the options choose, or NULL: none. */
@@ -742,7 +741,7 @@ const char *options_get(const Options *o, const char *name)
 
     if (s && !o->text[i] && is_flag(s))
         s = recipe_flag(owner(o, name), name);
-    return !s ? NULL : o->text[i] ? o->text[i] : options_unsaid(o, s);
+    return !s ? NULL : o->text[i] ? o->text[i] : options_unset(o, s);
 }
 
 bool options_given(const Options *o, const char *name)

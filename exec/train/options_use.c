@@ -51,7 +51,8 @@ static Status check_of_file(const Options *o)
     for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
         if (options_given(o, idle[i]))
             problems_add(&given, "--%s", idle[i]);
-    return problems_fail(&given, E_INVALID, "--optimizer file: the model's training_info says all of a step, without");
+    return problems_fail(&given, E_INVALID,
+                         "--optimizer file takes the whole step from the model's training_info: leave out");
 }
 
 Status options_check(const Options *o)
@@ -75,12 +76,13 @@ Status options_check(const Options *o)
         return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld step%s of the run",
                     (long long)o->warmup_steps, (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
     if (step_options(&o->build)->file_modes && has_loss(&o->build))
-        return FAIL(E_INVALID, "--training is for run and check: what has a --loss chooses its modes itself");
+        return FAIL(E_INVALID, "--training is for run and check: training and evaluation choose the modes themselves");
     if (collectives->master && collectives->shard != SHARD_PARAMETERS)
         return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
                     options_get(o, "shard"));
     if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered && target->mean_of_means)
-        return FAIL(E_INVALID, "--loss-at outputs: --loss-scaling mean-of-means is of the parts' losses");
+        return FAIL(E_INVALID,
+                    "--loss-at outputs does not go with --loss-scaling mean-of-means, which is of the parts' losses");
     if (norm->bn_group && norm->bn != BN_SYNC)
         return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
     if (norm->own_buffers && norm->bn == BN_SYNC)

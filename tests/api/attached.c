@@ -299,7 +299,7 @@ static void test_refusals(void)
           DPX_INVALID },
         { FOLDER "one.onnx",
           { "criterion=" NET },
-          "running statistics belong into the model: BatchNormalization",
+          "layers that keep running statistics belong in the model: BatchNormalization",
           DPX_UNSUPPORTED },
         { NET, { "criterion=" FOLDER "nowhere.onnx" }, "--criterion: " FOLDER "nowhere.onnx", DPX_IO },
         { NET,

@@ -84,7 +84,7 @@ static void test_own_padding(void)
                 contained(FLOATS(1, 1, 1, 1), 1, 255, 2, 0));
 
     IS(dpx_data_at(b, 0), DIMS(3, 1, 1, 2), 1, -1, 10, 20, 1, 255);
-    REFUSED(DPX_INVALID, "the batch: sample 1 is padded with -1, which uint8 has not", 2,
+    REFUSED(DPX_INVALID, "the batch: sample 1 is padded with -1, which type uint8 cannot hold", 2,
             contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 255, 2, 0),
             contained(counted(DPX_UINT8, DIMS(1, 1, 1), 1), 1, -1, 2, 0));
     REFUSED(DPX_INVALID, "padded with 0.5", 1, contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 0.5, 2, 0));
@@ -93,7 +93,7 @@ static void test_own_padding(void)
 
 static void test_what_cannot_be_stacked(void)
 {
-    REFUSED(DPX_SHAPE, "padding of so many axes needs one more", 1, STACKED(FLOATS(1, 2, 3)));
+    REFUSED(DPX_SHAPE, "expected more axes than are padded", 1, STACKED(FLOATS(1, 2, 3)));
     REFUSED(DPX_SHAPE, "sample 1 is [2,1,2] float32, sample 0 [1,1,2] float32: all axes but those that are padded", 2,
             STACKED(FLOATS(1, 1, 1, 2)), STACKED(FLOATS(1, 2, 1, 2)));
     REFUSED(DPX_SHAPE, "expected the same type and number of axes", 2, STACKED(FLOATS(1, 1, 1, 2)),

@@ -289,7 +289,8 @@ static void test_failures(void)
     CU_ASSERT(r.step == 2);
     b.raw[1].dim[0] = 3;
     CHECK_DPX(dpx_trainer_set_preprocess(t, scale, &m));
-    CHECK_DPX_FAILS(DPX_SHAPE, "has not the samples along axis 0 that others have", dpx_train_step(t, b.raw, 2, &r));
+    CHECK_DPX_FAILS(DPX_SHAPE, "expected as many samples along axis 0 as other tensors have",
+                    dpx_train_step(t, b.raw, 2, &r));
     dpx_trainer_free(t);
 }
 
