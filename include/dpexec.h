@@ -146,7 +146,7 @@ DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
  * returns the number of tensors (an optional tensor: 1); those of a sequence become inputs "NAME.0", "NAME.1" ..., an
  * optional tensor becomes input NAME. */
-enum { DPX_ABSENT = -1, DPX_UNSAID = -2 }; /* an empty optional; unknown: the model is rejected */
+enum { DPX_ABSENT = -1, DPX_UNSET = -2 }; /* an empty optional; unknown: the model is rejected */
 typedef int dpx_members_fn(void *user, const char *input, int sequence, int optional);
 DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *members, void *user); /* NULL: none */
 /* Class weights for the losses cross-entropy and nll: a vector of floats, which is copied. */
@@ -199,8 +199,8 @@ DPX_API const char *dpx_options_get(const dpx_options *options, const char *name
 DPX_API int dpx_batch_axis(const dpx_model *model, const dpx_options *options, const char *name);
 /* The role of an input.  SAMPLES: samples of the batch; WHOLE: the same data for all samples (a table); EITHER, by
  * dpx_options_set_role, else whole; ORDERED: whole, and it refers to samples by position (an adjacency matrix).
- * UNKNOWN: the model does not show it; UNSAID: the same, and axis 0 is fixed while another is open. */
-enum { DPX_ROLE_UNKNOWN, DPX_ROLE_UNSAID, DPX_ROLE_SAMPLES, DPX_ROLE_WHOLE, DPX_ROLE_EITHER, DPX_ROLE_ORDERED };
+ * UNKNOWN: the model does not show it; UNCLEAR: the same, and axis 0 is fixed while another is open. */
+enum { DPX_ROLE_UNKNOWN, DPX_ROLE_UNCLEAR, DPX_ROLE_SAMPLES, DPX_ROLE_WHOLE, DPX_ROLE_EITHER, DPX_ROLE_ORDERED };
 DPX_API int dpx_batch_role(const dpx_model *model, const dpx_options *options, const char *input);
 DPX_API dpx_status dpx_options_set_role(dpx_options *options, const char *input, int role) DPX_CHECKED;
 /* 1: replicas split the tensor along dpx_batch_axis; dpx_train_part takes a part.  0: each process takes all of it. */

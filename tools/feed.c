@@ -587,7 +587,7 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size)
         for (; at && *at; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL)
             given |= !strncmp(at, field->name, length) && at[length] == '=';
         /* with a fixed size of samples and no axis named for them, the open axis may be theirs */
-        if (!open || given || dpx_batch_role(f->model, a->options, in.name) == DPX_ROLE_UNSAID)
+        if (!open || given || dpx_batch_role(f->model, a->options, in.name) == DPX_ROLE_UNCLEAR)
             continue;
         field_dims(dim, field, batch_size, field_longest(field));
         n = snprintf(text, sizeof text, "%.256s=", field->name);

@@ -13,7 +13,7 @@ static int role_of(const Feed *f, const Args *a, const char *input)
 {
     const int role = dpx_batch_role(f->model, a->options, input);
 
-    return role == DPX_ROLE_UNSAID ? DPX_ROLE_UNKNOWN : role;
+    return role == DPX_ROLE_UNCLEAR ? DPX_ROLE_UNKNOWN : role;
 }
 
 /* The first array that feeds an input of this role; NULL: none does. */

@@ -59,7 +59,7 @@ static int input_members_count_members(void *user, const char *input, int sequen
         n = k + 1 > n ? k + 1 : n;
     }
     if (n || !optional)
-        return n ? n : DPX_UNSAID;
+        return n ? n : DPX_UNSET;
     if (source->log && !source->log->quiet) {
         snprintf(line, sizeof line, "input '%.200s' is optional, and absent: no array is called '%.200s%s'", input,
                  input, sequence ? ".0" : "");

@@ -354,7 +354,7 @@ int dpx_model_count(const dpx_model *m, dpx_kind kind)
     return count;
 }
 
-void api_info(dpx_info *out, const char *name, const Value *v)
+static void api_info(dpx_info *out, const char *name, const Value *v)
 {
     *out = (dpx_info){ .name = name, .dtype = (dpx_dtype)v->dtype, .rank = v->shape->rank, .trainable = v->trainable };
     for (int i = 0; i < v->shape->rank; i++) {
@@ -428,7 +428,7 @@ int dpx_batch_role(const dpx_model *m, const dpx_options *o, const char *input)
     if (!v->shape->rank)
         return DPX_ROLE_WHOLE;
     if ((named && !names_input(m->graph, opt)) || !known_batch_axes(&axes, m->graph, opt, v))
-        return rival_batch_axis(m->graph, opt, v) >= 0 ? DPX_ROLE_UNSAID : DPX_ROLE_UNKNOWN;
+        return rival_batch_axis(m->graph, opt, v) >= 0 ? DPX_ROLE_UNCLEAR : DPX_ROLE_UNKNOWN;
     if (axes)
         return only_axis(axes) < 0 ? DPX_ROLE_ORDERED : DPX_ROLE_SAMPLES;
     return v->may_carry && !named ? DPX_ROLE_EITHER : DPX_ROLE_WHOLE;

@@ -46,6 +46,5 @@ void model_release(const dpx_model *m);
 /* Checks a caller's tensor and views it. */
 Status api_tensor(Tensor *out, const dpx_tensor *t) CHECKED; /* of numbers */
 Status api_tensor_or_text(Tensor *out, const dpx_tensor *t) CHECKED;
-void api_info(dpx_info *out, const char *name, const Value *v);
 
 #endif

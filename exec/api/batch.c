@@ -66,7 +66,7 @@ static void list_expected(char *text, size_t size, const dpx_trainer *t)
 }
 
 /* check_names has found that each is expected, and given once. */
-bool batch_is_complete(const Feed *f, const dpx_trainer *t) { return f->n == t->n_expected; }
+bool batch_is_complete(const GivenBatch *f, const dpx_trainer *t) { return f->n == t->n_expected; }
 
 /* Is it NAME.0, NAME.1, ..., where `list` begins with NAME of that length? */
 static bool is_member(const char *name, const char *list, size_t length)
@@ -77,7 +77,7 @@ static bool is_member(const char *name, const char *list, size_t length)
 
 /* The model was read for sequences of a certain length: a batch has all tensors of a sequence, or none, where the step
  * does not need it. */
-static Status check_structure(const dpx_trainer *t, const Feed *f)
+static Status check_structure(const dpx_trainer *t, const GivenBatch *f)
 {
     for (int i = 0; i < t->n_expected; i++)
         t->expected[i].present = 0;
@@ -102,7 +102,7 @@ static Status check_structure(const dpx_trainer *t, const Feed *f)
 
 /* A name that no mode of this trainer takes is a mistake; a tensor that another mode takes may be there, as targets are
  * in inference. */
-static Status check_names(const dpx_trainer *t, const Feed *f)
+static Status check_names(const dpx_trainer *t, const GivenBatch *f)
 {
     char expected[768];
     Problems wrong = { 0 };
@@ -162,7 +162,7 @@ int dpx_batch_splits(const dpx_model *m, const dpx_options *o, const char *name)
 }
 
 /* Tensor i has `part` of the whole, or all of it. */
-static Status take_part(Feed *f, const dpx_trainer *t, int i)
+static Status take_part(GivenBatch *f, const dpx_trainer *t, int i)
 {
     const int axis = t->expected[f->number[i]].axis;
     Tensor *x = &f->tensor[i].tensor;
@@ -187,7 +187,7 @@ static Status take_part(Feed *f, const dpx_trainer *t, int i)
 
 /* Finds what each tensor is by its name, if all have one, or by its order.  From here on names are those of the
  * trainer, so that the session knows them by their addresses. */
-static Status name_tensors(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n)
+static Status name_tensors(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n)
 {
     char expected[768];
     int named = 0;
@@ -213,7 +213,7 @@ static Status name_tensors(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int
 }
 
 /* How many a batch has, by the first tensor that is divided, else by the first axis of the first. */
-static int64_t count_samples(const dpx_trainer *t, const Feed *f, int n)
+static int64_t count_samples(const dpx_trainer *t, const GivenBatch *f, int n)
 {
     for (int i = 0; i < n; i++) {
         const Shape *shape = &f->tensor[i].tensor.shape;
@@ -225,7 +225,8 @@ static int64_t count_samples(const dpx_trainer *t, const Feed *f, int n)
     return n && f->tensor[0].tensor.shape.rank > 0 ? f->tensor[0].tensor.shape.dim[0] : 0;
 }
 
-static Status read_batch(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
+static Status read_batch(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+                         bool training)
 {
     f->n = 0;
     f->samples = samples ? *samples : 0;
@@ -257,7 +258,7 @@ static Status read_batch(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n
     return ST_OK;
 }
 
-Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
+Status batch_read(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, bool training)
 {
     const Status st = read_batch(f, t, batch, n, samples, training);
 

@@ -45,7 +45,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     SessionStep step;
     bool measured;
     int n_out;
-    Feed f;
+    GivenBatch f;
 
     TRY(batch_read(&f, t, batch, n, samples, false));
     TRY(trainer_average(t));
@@ -111,7 +111,7 @@ static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, co
     const NamedTensor *out;
     SessionStep step;
     int n_out;
-    Feed f;
+    GivenBatch f;
 
     if (n_outputs != evaluate_count_outputs(t))
         return FAIL(E_INVALID, "room for %d outputs, the model has %d%s", n_outputs, g->n_output,

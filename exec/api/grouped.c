@@ -14,7 +14,7 @@ typedef struct {
     char *name[MAX_BATCH_TENSORS];
     int n;
     int64_t group; /* samples; 0: there are no groups */
-} Given;
+} GivenGroups;
 
 /* The shape of all groups as one tensor. */
 static Status find_widest(Shape *out, const dpx_data *groups, const char *key)
@@ -96,7 +96,7 @@ static Status keep_group_lengths(dpx_trainer *t, const dpx_data *groups, const c
     return st;
 }
 
-static Status add_groups(Given *b, dpx_trainer *t, const dpx_data *groups, const char *key)
+static Status add_groups(GivenGroups *b, dpx_trainer *t, const dpx_data *groups, const char *key)
 {
     for (int g = 0; g < groups->n; g++)
         if (groups->member[g]->kind != DPX_DATA_TENSOR)
@@ -109,7 +109,7 @@ static Status add_groups(Given *b, dpx_trainer *t, const dpx_data *groups, const
     return (Status)dpx_data_view(b->made[b->n], &b->tensor[b->n]);
 }
 
-static Status grouped_add_tensor(Given *b, dpx_trainer *t, const dpx_data *d, const char *key)
+static Status grouped_add_tensor(GivenGroups *b, dpx_trainer *t, const dpx_data *d, const char *key)
 {
     if (d->kind == DPX_DATA_GROUPS && d->how.cpu_only)
         return ST_OK;
@@ -134,7 +134,7 @@ enum { MEMBER_TEXT = 512 };
 
 /* Adds the tensors of a member.  It is called "s.0" or "map.key" (`dotted`), or "s_0" and "map_key" (`joined`), as
  * PyTorch's exporter calls inputs that it has taken apart. */
-static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const char *dotted, const char *joined)
+static Status add_member(GivenGroups *b, dpx_trainer *t, const dpx_data *d, const char *dotted, const char *joined)
 {
     const char *key = has_input(t, joined) && !has_input(t, dotted) ? joined : dotted;
     const int had = b->n;
@@ -160,7 +160,7 @@ static Status add_member(Given *b, dpx_trainer *t, const dpx_data *d, const char
     return ST_OK;
 }
 
-static Status take_batch(Given *b, dpx_trainer *t, const dpx_data *batch)
+static Status take_batch(GivenGroups *b, dpx_trainer *t, const dpx_data *batch)
 {
     DataGroups groups;
 
@@ -179,7 +179,7 @@ static Status take_batch(Given *b, dpx_trainer *t, const dpx_data *batch)
 }
 
 /* Ends the step of a batch.  NULL is legal. */
-static void grouped_end(Given *b, dpx_trainer *t)
+static void grouped_end(GivenGroups *b, dpx_trainer *t)
 {
     session_set_samples_each(t->session, 0);
     for (int i = 0; b && i < MAX_BATCH_TENSORS; i++) {
@@ -190,9 +190,9 @@ static void grouped_end(Given *b, dpx_trainer *t)
 }
 
 /* Gives the tensors of a batch, and tells the session of its groups, until grouped_end. */
-static dpx_status grouped_begin(Given **out, dpx_trainer *t, const dpx_data *batch)
+static dpx_status grouped_begin(GivenGroups **out, dpx_trainer *t, const dpx_data *batch)
 {
-    Given *b = calloc(1, sizeof *b);
+    GivenGroups *b = calloc(1, sizeof *b);
     const Status st = b ? take_batch(b, t, batch) : FAIL_NOMEM();
 
     if (st) {
@@ -207,7 +207,7 @@ static dpx_status grouped_begin(Given **out, dpx_trainer *t, const dpx_data *bat
 
 dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
 {
-    Given *b;
+    GivenGroups *b;
     dpx_status st;
 
     NEED(t, "trainer");
@@ -221,7 +221,7 @@ dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out
 
 dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
 {
-    Given *b;
+    GivenGroups *b;
     dpx_status st;
 
     NEED(t, "trainer");
@@ -235,7 +235,7 @@ dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
 
 dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs)
 {
-    Given *b;
+    GivenGroups *b;
     dpx_status st;
 
     NEED(t, "trainer");

@@ -23,7 +23,7 @@ static Status check_fits(const char *name, const Tensor *t, const OnnxType *type
 typedef struct {
     const dpx_data *map;
     int used; /* of its members */
-} Given;
+} GivenInputs;
 
 enum { MAX_NAME = 512 };
 
@@ -34,7 +34,7 @@ static Status take_tensor(const Tensor **out, Arena *arena, const char *name, co
     Tensor *t;
 
     if (from->kind != DPX_DATA_TENSOR)
-        return FAIL(E_INVALID, "input '%s' is, or has, %s, expected tensors", name, data_kind_name(from));
+        return FAIL(E_INVALID, "input '%s' holds %s, expected tensors", name, data_kind_name(from));
     *out = &from->tensor;
     TRY(check_fits(name, *out, type));
     if (!dtype_is_float(from->tensor.dtype) || !dtype_is_float(type->dtype) || from->tensor.dtype == type->dtype)
@@ -47,7 +47,7 @@ static Status take_tensor(const Tensor **out, Arena *arena, const char *name, co
     return ST_OK;
 }
 
-static const dpx_data *interpret_find(Given *g, const char *name)
+static const dpx_data *interpret_find(GivenInputs *g, const char *name)
 {
     const dpx_data *found = dpx_data_find(g->map, name);
 
@@ -58,7 +58,7 @@ static const dpx_data *interpret_find(Given *g, const char *name)
 }
 
 /* Member k of a sequence: of a list, or what is called NAME.k; NULL: there are no more. */
-static const dpx_data *find_member(const Given *g, const dpx_data *list, const char *name, int k)
+static const dpx_data *find_member(const GivenInputs *g, const dpx_data *list, const char *name, int k)
 {
     char member[MAX_NAME];
 
@@ -68,7 +68,7 @@ static const dpx_data *find_member(const Given *g, const dpx_data *list, const c
     return dpx_data_find(g->map, member);
 }
 
-static Status take_sequence(OnnxValue *out, Arena *arena, Given *g, const char *name, const OnnxType *type)
+static Status take_sequence(OnnxValue *out, Arena *arena, GivenInputs *g, const char *name, const OnnxType *type)
 {
     const dpx_data *list = interpret_find(g, name);
     const Tensor **item;
@@ -153,7 +153,7 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
                           .compute = part_compute,
                           .compute_user = &part,
                           .file_modes = step_options(&o->build)->file_modes };
-    Given given = { inputs, 0 };
+    GivenInputs given = { inputs, 0 };
     OnnxNamedValue *value;
     dpx_data *map;
     Status st;
@@ -165,7 +165,7 @@ static Status interpret(dpx_data **out, Arena *a, const char *path, const Option
     TRY(options_devices(&devices, o));
     TRY(plan_evaluate(&value, &n, a, path, &how, &o->build, take_input, &given));
     if (given.used < inputs->n)
-        return FAIL(E_INVALID, "%d inputs are given, of which the model has %d", inputs->n, given.used);
+        return FAIL(E_INVALID, "%d inputs are given, and the model has only %d of them", inputs->n, given.used);
     TRY(data_create(&map, DPX_DATA_MAP, n));
     if ((st = give_outputs(map, value, n)))
         data_release(map);

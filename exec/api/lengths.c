@@ -55,7 +55,7 @@ dpx_status dpx_trainer_lengths(dpx_trainer *t, const char *name, int axis, int64
     return (dpx_status)lengths_keep(&t->lengths, name, axis, 2, multiple, length, n);
 }
 
-static Status lengths_check(const SampleLengths *x, const Feed *f, const Tensor *t)
+static Status lengths_check(const SampleLengths *x, const GivenBatch *f, const Tensor *t)
 {
     if (x->n != f->samples)
         return FAIL(E_INVALID, "lengths of '%s': %" PRId64 " are given, and the batch has %" PRId64 " samples", x->name,
@@ -98,7 +98,7 @@ static void lengths_measure(const dpx_trainer *t, const SampleLengths *x, const 
 }
 
 /* Where the replicas' parts begin in the step's batch. */
-static Status find_offsets(int64_t *offset, const dpx_trainer *t, const Feed *f)
+static Status find_offsets(int64_t *offset, const dpx_trainer *t, const GivenBatch *f)
 {
     ReplicaOptions replicas = *replica_options(&t->options->build);
     int first, last;
@@ -110,7 +110,7 @@ static Status find_offsets(int64_t *offset, const dpx_trainer *t, const Feed *f)
 }
 
 /* `list` and `size` have room for all lengths. */
-static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_t *size)
+static Status find_reach(dpx_trainer *t, const GivenBatch *f, InputReach *list, int64_t *size)
 {
     int64_t offset[MAX_REPLICAS + 1];
     int n = 0;
@@ -134,9 +134,12 @@ static Status find_reach(dpx_trainer *t, const Feed *f, InputReach *list, int64_
 }
 
 /* Do the lengths hold?  A batch that the caller's function has made may be of any length. */
-static bool has_lengths(const dpx_trainer *t, const Feed *f) { return t->lengths.n && f->samples && !t->preprocess; }
+static bool has_lengths(const dpx_trainer *t, const GivenBatch *f)
+{
+    return t->lengths.n && f->samples && !t->preprocess;
+}
 
-Status trainer_take_lengths(dpx_trainer *t, const Feed *f)
+Status trainer_take_lengths(dpx_trainer *t, const GivenBatch *f)
 {
     InputReach *list;
     int64_t *size;
@@ -167,7 +170,7 @@ static void lengths_count(Padding *p, const SampleLengths *x, const Tensor *whol
             (kept && kept[r] ? longest(x, offset[r], offset[r + 1], most) : most) * (offset[r + 1] - offset[r]);
 }
 
-Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step)
+Status trainer_count_padding(dpx_trainer *t, const GivenBatch *f, const SessionStep *step)
 {
     int64_t offset[MAX_REPLICAS + 1];
 

@@ -59,7 +59,8 @@ static void copy_rows(const Tensor *dst, int64_t to, const Tensor *src, int64_t 
 }
 
 /* The samples [from, to) of the batch, in `space` where they are not neighbours in memory. */
-static Status slice(dpx_tensor *out, void **space, const Preprocess *p, const Feed *f, int i, int64_t from, int64_t to)
+static Status slice(dpx_tensor *out, void **space, const Preprocess *p, const GivenBatch *f, int i, int64_t from,
+                    int64_t to)
 {
     const Tensor *x = &f->tensor[i].tensor;
     Tensor part = *x;
@@ -120,7 +121,7 @@ static Status preprocess_keep(Preprocess *p, const char *name, int i, const dpx_
     return ST_OK;
 }
 
-static Status call(Preprocess *p, const Feed *f, bool training, int replica, bool first)
+static Status call(Preprocess *p, const GivenBatch *f, bool training, int replica, bool first)
 {
     const int64_t from = p->from[replica], to = p->from[replica + 1];
     const int n = f->n;
@@ -140,7 +141,7 @@ static Status call(Preprocess *p, const Feed *f, bool training, int replica, boo
 }
 
 /* Finds along which axis each tensor has samples, and how many the whole batch has. */
-static Status find_axes(Preprocess *p, Feed *f, const ExpectedTensor *expected, bool part)
+static Status find_axes(Preprocess *p, GivenBatch *f, const ExpectedTensor *expected, bool part)
 {
     int64_t samples = -1;
 
@@ -151,18 +152,19 @@ static Status find_axes(Preprocess *p, Feed *f, const ExpectedTensor *expected, 
 
         p->axis[i] = axis;
         if (axis >= x->tensor.shape.rank || (axis >= 0 && samples >= 0 && has != samples))
-            return FAIL(E_SHAPE, "tensor '%s' has not the samples along axis %d that others have", x->name, axis);
+            return FAIL(E_SHAPE, "tensor '%s': expected as many samples along axis %d as other tensors have", x->name,
+                        axis);
         samples = axis >= 0 ? has : samples;
     }
     if (samples < 0)
-        return FAIL(E_INVALID, "preprocessing: nothing says which tensors of the batch hold samples; give batch-input");
+        return FAIL(E_INVALID, "preprocessing: no tensor of the batch is known to hold samples; give batch-input");
     p->held = samples;
     if (!part)
         f->samples = samples;
     return ST_OK;
 }
 
-Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part)
+Status preprocess_batch(GivenBatch *f, const dpx_trainer *t, bool training, bool part)
 {
     Preprocess *p = t->preprocess;
     const World *world = trainer_world(t);

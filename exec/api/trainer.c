@@ -356,7 +356,7 @@ void trainer_warn_of_weights(dpx_trainer *t, const char *what)
 /* ---- batches in, results out ---- */
 
 /* Adds the learning rate of the run and of each group. */
-static void add_learning_rates(const dpx_trainer *t, Feed *f)
+static void add_learning_rates(const dpx_trainer *t, GivenBatch *f)
 {
     for (int k = 0; k <= t->options->n_group; k++) {
         const double lr = options_group_rate(t->options, k, t->step, t->seen);
@@ -371,7 +371,7 @@ static void add_learning_rates(const dpx_trainer *t, Feed *f)
     }
 }
 
-static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
+static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step)
 {
     const int before = trainer_world(t) ? states_begun(session_states(t->session)) : 0;
 
@@ -388,7 +388,7 @@ static Status begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *
     return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
 }
 
-Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step)
+Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step)
 {
     Status st = begin(t, mode, f, step);
 
@@ -437,7 +437,7 @@ static void end_group(dpx_trainer *t, dpx_result *r, double lr)
 static Status begin_apply(dpx_trainer *t, BegunStep *b)
 {
     double lr = options_group_rate(t->options, 0, t->step, t->seen);
-    Feed f;
+    GivenBatch f;
 
     f.n = t->n_shape;
     f.partly = false;
@@ -449,7 +449,7 @@ static Status begin_apply(dpx_trainer *t, BegunStep *b)
     return ST_OK;
 }
 
-static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
+static Status begin_micro_batch(dpx_trainer *t, GivenBatch *f, BegunStep *b)
 {
     const bool last = t->closes || t->pending + 1 >= t->options->accumulate;
     const double lr = options_group_rate(t->options, 0, t->step, t->seen);
@@ -485,7 +485,7 @@ static Status begin_micro_batch(dpx_trainer *t, Feed *f, BegunStep *b)
 static Status begin_batch(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples, BegunStep *b)
 {
     double lr = options_group_rate(t->options, 0, t->step, t->seen);
-    Feed f;
+    GivenBatch f;
 
     if (!has_loss(&t->options->build))
         return FAIL(E_INVALID, "the trainer was created without a loss");

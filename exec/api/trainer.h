@@ -131,16 +131,16 @@ typedef struct {
         float f32;
         double f64;
     } lr[1 + MAX_GROUPS];
-} Feed;
+} GivenBatch;
 
 /* Resolves all names that batches have.  Once, when the options are complete. */
 Status batch_expect(dpx_trainer *t) CHECKED;
 /* Takes a batch of the caller.  `samples`: the tensors are this process's part of a batch of so many; NULL: they are
  * the whole batch. */
-Status batch_read(Feed *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
+Status batch_read(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
                   bool training) CHECKED;
 /* Does the batch have all inputs of the model and the target of its loss? */
-bool batch_is_complete(const Feed *f, const dpx_trainer *t);
+bool batch_is_complete(const GivenBatch *f, const dpx_trainer *t);
 
 /* exec/api/metric.c */
 Status measured_create(Measured *m, const Options *o) CHECKED;
@@ -170,7 +170,7 @@ void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t);
 /* exec/api/preprocess.c */
 /* Calls the caller's function for the batch, or for this process's `part` of it.  The batch then has the samples of
  * this process's replicas alone. */
-Status preprocess_batch(Feed *f, const dpx_trainer *t, bool training, bool part) CHECKED;
+Status preprocess_batch(GivenBatch *f, const dpx_trainer *t, bool training, bool part) CHECKED;
 void preprocess_free(Preprocess *p); /* NULL is legal */
 
 /* exec/api/replicate.c */
@@ -184,8 +184,8 @@ Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64
 void lengths_forget(Lengths *l);
 /* Gives the session the lengths of this step's replicas, or that there are none; counts the padding, once the step has
  * begun. */
-Status trainer_take_lengths(dpx_trainer *t, const Feed *f) CHECKED;
-Status trainer_count_padding(dpx_trainer *t, const Feed *f, const SessionStep *step) CHECKED;
+Status trainer_take_lengths(dpx_trainer *t, const GivenBatch *f) CHECKED;
+Status trainer_count_padding(dpx_trainer *t, const GivenBatch *f, const SessionStep *step) CHECKED;
 
 /* exec/api/step_results.c */
 /* Numbers the outputs of the session that results are read from.  E_INVALID: the model is to compute its loss itself,
@@ -196,7 +196,7 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const SessionStep *step
 void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evaluations */
 
 /* exec/api/trainer.c */
-Status trainer_begin(dpx_trainer *t, BuildMode mode, const Feed *f, SessionStep *step) CHECKED;
+Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* Warns once that batches are weighed by their samples, where the model computes its loss itself; `what` adds them up.
  */
 void trainer_warn_of_weights(dpx_trainer *t, const char *what);

@@ -10,7 +10,8 @@
 
 /* ---- constants ---- */
 
-bool match_tensors(const Tensor *a, const Tensor *b)
+/* Whether two tensors have one type, one shape and equal numbers; floats may differ by rounding. */
+static bool match_tensors(const Tensor *a, const Tensor *b)
 {
     const double rounding = a->dtype == DT_FLOAT64   ? 4 * DBL_EPSILON
                             : a->dtype == DT_FLOAT32 ? 4 * (double)FLT_EPSILON

@@ -16,7 +16,5 @@ typedef struct {
 Status match_graphs(Match *m, Arena *scratch) CHECKED;
 /* The node of b that corresponds to node n of a; NULL: no output needs n. */
 const Node *match_node(const Match *m, const Node *n);
-/* Whether two tensors have one type, one shape and equal numbers; floats may differ by rounding. */
-bool match_tensors(const Tensor *a, const Tensor *b);
 
 #endif

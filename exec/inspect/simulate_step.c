@@ -52,7 +52,7 @@ typedef struct {
     const uint8_t *phase;
     double (*busy_in)[N_PHASES]; /* [shown] */
     int n_collective;            /* seen so far */
-} Walk;
+} StepTimes;
 
 /* ---- nodes ---- */
 
@@ -75,7 +75,7 @@ bool simulate_is_free(const Node *n)
 }
 
 /* FLOPs a second, by the type of the node's first input. */
-static double peak(const Walk *w, const Node *n)
+static double peak(const StepTimes *w, const Node *n)
 {
     bool half = n->n_in && has_value(n->in[0]) && dtype_size(in_value(w->g, n, 0)->dtype) == 2;
 
@@ -84,7 +84,7 @@ static double peak(const Walk *w, const Node *n)
 
 /* Devices of a node share units that only products keep busy.  So an operator whose rate is below the peak is slowed by
  * its neighbours in proportion to the part of the peak that it uses. */
-static double node_seconds(const Walk *w, const Node *n)
+static double node_seconds(const StepTimes *w, const Node *n)
 {
     const double flops = (double)node_flops(w->g, n), bytes = simulate_bytes(w->g, n);
     const OpRate *rate = NULL;
@@ -114,7 +114,7 @@ static bool is_from_caller(const Graph *g, ValueId v)
 }
 
 /* Bytes of n values together. */
-static double whole_of(const Walk *w, const ValueId *v, int n)
+static double whole_of(const StepTimes *w, const ValueId *v, int n)
 {
     double sum = 0;
 
@@ -124,7 +124,7 @@ static double whole_of(const Walk *w, const ValueId *v, int n)
 }
 
 /* Bytes of the piece that device d gets of tensor t, which has `whole` bytes. */
-static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t, int d, double whole)
+static double piece_bytes(const StepTimes *w, const Exchange *e, const Node *n, int t, int d, double whole)
 {
     const Shape *s = in_value(w->g, n, t * e->parts)->shape;
     int count;
@@ -136,7 +136,7 @@ static double piece_bytes(const Walk *w, const Exchange *e, const Node *n, int t
 
 /* Traffic of an all-to-all, where pieces along one axis become pieces along another: each device sends the part of the
  * others' pieces that it holds. */
-static void count_regrouped(Walk *w, const Exchange *e, const Node *n)
+static void count_regrouped(StepTimes *w, const Exchange *e, const Node *n)
 {
     const double whole = whole_of(w, n->in, e->parts);
     const bool packs = shape_count(in_value(w->g, n, 0)->shape, 0, e->cut) != 1,
@@ -156,7 +156,7 @@ static void count_regrouped(Walk *w, const Exchange *e, const Node *n)
 
 /* Traffic of tensor t: what each device sends to all others and receives from them when data goes only where it is
  * needed, and what it keeps of that until it is used.  Lists of pieces have one for each device, shown or not. */
-static void count_tensor(Walk *w, const Exchange *e, const Node *n, int t)
+static void count_tensor(StepTimes *w, const Exchange *e, const Node *n, int t)
 {
     const ValueId *in = n->in + t * e->parts;
     const double others = w->n - 1, one = bytes_of(w->g, in[0]), whole = whole_of(w, in, e->parts);
@@ -201,7 +201,7 @@ static double log2_up(double n)
 }
 
 /* Every device sends to every other: `phases` times, `most` bytes in all. */
-static double shares_seconds(const Walk *w, double most, double phases)
+static double shares_seconds(const StepTimes *w, double most, double phases)
 {
     const Cluster *c = w->c;
     const double near = w->per_node - 1, far = w->n - w->per_node, all = w->n - 1;
@@ -215,7 +215,7 @@ static double shares_seconds(const Walk *w, double most, double phases)
 }
 
 /* `whole` bytes go round a ring: each device passes on (n - 1) / n of them in each phase. */
-static double ring_seconds(const Walk *w, double whole, double phases)
+static double ring_seconds(const StepTimes *w, double whole, double phases)
 {
     const Cluster *c = w->c;
     double bandwidth = w->per_node > 1 ? c->within.bandwidth : INFINITY,
@@ -229,7 +229,7 @@ static double ring_seconds(const Walk *w, double whole, double phases)
 }
 
 /* In each phase a ring within nodes, and recursive doubling between them. */
-static double hierarchical_seconds(const Walk *w, double whole, double phases)
+static double hierarchical_seconds(const StepTimes *w, double whole, double phases)
 {
     const Cluster *c = w->c;
     const double m = w->per_node, k = w->nodes;
@@ -244,7 +244,7 @@ static double hierarchical_seconds(const Walk *w, double whole, double phases)
 
 /* Seconds of a collective of `whole` bytes in `phases` phases, in which no device sends or receives more than `most`
  * bytes. */
-static double wire_seconds(const Walk *w, double whole, double most, double phases)
+static double wire_seconds(const StepTimes *w, double whole, double most, double phases)
 {
     if (!(most > 0))
         return 0;
@@ -257,7 +257,7 @@ static double wire_seconds(const Walk *w, double whole, double most, double phas
 
 /* Seconds of the collective, the additions of its sums included.  Counts its traffic: by device, and with the other
  * algorithms than WIRE_SHARES, in which all send equally much, by link. */
-static double exchange_seconds(Walk *w, const Node *n)
+static double exchange_seconds(StepTimes *w, const Node *n)
 {
     const Exchange e = exchange_of(n);
     const bool shares = w->c->algorithm == WIRE_SHARES;
@@ -299,7 +299,7 @@ static double exchange_seconds(Walk *w, const Node *n)
 /* ---- the walk ---- */
 
 /* When the last of n values is ready. */
-static double ready_at(const Walk *w, const ValueId *v, int n)
+static double ready_at(const StepTimes *w, const ValueId *v, int n)
 {
     double at = 0;
 
@@ -311,12 +311,12 @@ static double ready_at(const Walk *w, const ValueId *v, int n)
 /* The additional seconds that devices which share cores wait for each other when they meet after `seconds`, compared
  * with cores that are always busy.  A thread that wakes up while no core is idle is put on one by chance, and the
  * fullest core is waited for.  The system evens that out; a running thread keeps its core for at most a SLICE. */
-static double rounds_seconds(const Walk *w, double seconds)
+static double rounds_seconds(const StepTimes *w, double seconds)
 {
     return w->share > 1 ? fmin((w->rounds / w->share - 1) * seconds, SLICE) : 0;
 }
 
-static void run_collective(Walk *w, const Node *n)
+static void run_collective(StepTimes *w, const Node *n)
 {
     const Exchange e = exchange_of(n);
     double t = exchange_seconds(w, n), start = ready_at(w, n->in, n->n_in), end;
@@ -348,7 +348,7 @@ static void run_collective(Walk *w, const Node *n)
 }
 
 /* Nodes on the host's side of device d have a device number behind all devices. */
-static void run_node(Walk *w, const Node *n)
+static void run_node(StepTimes *w, const Node *n)
 {
     int d = n->device < 0 ? 0 : n->device % w->n_shown;
     double t = node_seconds(w, n);
@@ -403,7 +403,7 @@ static double expected_rounds(double n, double cores)
 }
 
 /* How many devices there are, on how many nodes, and by how much they slow each other. */
-static void place_devices(Walk *w, const Cluster *c, const Simulated *s)
+static void place_devices(StepTimes *w, const Cluster *c, const Simulated *s)
 {
     const double wanted = c->cores * fmin(s->devices, c->per_node);
 
@@ -423,13 +423,13 @@ double simulate_sum(const Cluster *c, int devices, double bytes)
 {
     const Simulated s = { .devices = devices };
     const double others = (devices - 1.0) / devices;
-    Walk w = { .c = c };
+    StepTimes w = { .c = c };
 
     place_devices(&w, c, &s);
     return wire_seconds(&w, bytes, 2 * bytes * others, 2) + bytes * others / w.bandwidth;
 }
 
-static Status allocate_walk(Walk *w, Arena *a)
+static Status allocate_walk(StepTimes *w, Arena *a)
 {
     const size_t values = w->g->n_value, shown = (size_t)w->n_shown;
 
@@ -448,13 +448,13 @@ static Status allocate_walk(Walk *w, Arena *a)
 
 Status simulate_step(Simulated *s, const Cluster *c, const Graph *g, double slowdown, Report *r)
 {
-    Walk w = { .c = c,
-               .g = g,
-               .s = s,
-               .n_shown = s->shown,
-               .node_factor = slowdown,
-               .beside = c->overlap || c->accelerator,
-               .report = r };
+    StepTimes w = { .c = c,
+                    .g = g,
+                    .s = s,
+                    .n_shown = s->shown,
+                    .node_factor = slowdown,
+                    .beside = c->overlap || c->accelerator,
+                    .report = r };
     Arena *a = arena_create_beside(g->arena);
     Status st = allocate_walk(&w, a);
     double sum = 0, most = 0;

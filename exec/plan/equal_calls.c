@@ -5,17 +5,17 @@
 #include "graph/base/hash.h"
 #include "graph/ir/op.h"
 
-struct Alike {
+struct EqualCalls {
     const Graph *g;
     Arena *arena;
     const Call **slot; /* open addressing */
     uint32_t n, cap;
 };
 
-Alike *alike_create(const Graph *g)
+EqualCalls *equal_calls_create(const Graph *g)
 {
     Arena *arena = arena_create_beside(g->arena);
-    Alike *a = arena ? ARENA_NEW(arena, Alike, 1) : NULL;
+    EqualCalls *a = arena ? ARENA_NEW(arena, EqualCalls, 1) : NULL;
 
     if (!a) {
         arena_free(arena);
@@ -26,7 +26,7 @@ Alike *alike_create(const Graph *g)
     return a;
 }
 
-void alike_free(Alike *a)
+void equal_calls_free(EqualCalls *a)
 {
     if (a)
         arena_free(a->arena);
@@ -79,7 +79,7 @@ static bool call_alike(const Graph *g, const Call *a, const Call *b)
 }
 
 /* Where it is, or would be. */
-static uint32_t equal_calls_slot_of(const Alike *a, const Call *c)
+static uint32_t equal_calls_slot_of(const EqualCalls *a, const Call *c)
 {
     uint32_t i = (uint32_t)hash_call(a->g, c) & (a->cap - 1);
 
@@ -89,9 +89,9 @@ static uint32_t equal_calls_slot_of(const Alike *a, const Call *c)
 }
 
 /* Makes room for one more.  When out of memory, later nodes count as equal to none. */
-static bool equal_calls_reserve(Alike *a)
+static bool equal_calls_reserve(EqualCalls *a)
 {
-    const Alike old = *a;
+    const EqualCalls old = *a;
 
     if (a->n * 2 < a->cap)
         return true;
@@ -107,7 +107,7 @@ static bool equal_calls_reserve(Alike *a)
     return true;
 }
 
-const Call *alike_find(Alike *a, const Call *c)
+const Call *equal_calls_find(EqualCalls *a, const Call *c)
 {
     uint32_t at;
 

@@ -4,12 +4,12 @@
 
 #include "exec/plan/prepared.h"
 
-typedef struct Alike Alike;
+typedef struct EqualCalls EqualCalls;
 
-Alike *alike_create(const Graph *g); /* NULL: out of memory */
-void alike_free(Alike *a);           /* NULL is legal */
+EqualCalls *equal_calls_create(const Graph *g); /* NULL: out of memory */
+void equal_calls_free(EqualCalls *a);           /* NULL is legal */
 /* The call noted before that has this one's kernel and a node like its own: of the same attributes and constants, whose
  * values have the same types, shapes and layouts.  NULL: none has; then this one is noted. */
-const Call *alike_find(Alike *a, const Call *c);
+const Call *equal_calls_find(EqualCalls *a, const Call *c);
 
 #endif

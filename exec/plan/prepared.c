@@ -64,9 +64,9 @@ static Status choose_kernels(Prepared *p)
 }
 
 /* Takes over the prepared state of an equal node, if there is one: the thread of a CPU runs them one after another. */
-static bool borrow(Call *c, Alike *alike)
+static bool borrow(Call *c, EqualCalls *alike)
 {
-    const Call *same = alike && c->kernel->shares && c->kernel->prepare ? alike_find(alike, c) : NULL;
+    const Call *same = alike && c->kernel->shares && c->kernel->prepare ? equal_calls_find(alike, c) : NULL;
 
     if (!same)
         return false;
@@ -77,7 +77,7 @@ static bool borrow(Call *c, Alike *alike)
     return true;
 }
 
-static Status prepare_call(Prepared *p, Call *c, Device *d, Alike *alike)
+static Status prepare_call(Prepared *p, Call *c, Device *d, EqualCalls *alike)
 {
     KernelCtx host = { .n_threads = device_ctx(d)->n_threads };
     KernelCtx *ctx = c->device < p->opt.n_device ? device_ctx(d) : &host;
@@ -101,13 +101,13 @@ static Status prepare_call(Prepared *p, Call *c, Device *d, Alike *alike)
 static Status prepare_device(Device *d, void *arg)
 {
     Prepared *p = arg;
-    Alike *alike = device_runtime(d) ? NULL : alike_create(p->graph);
+    EqualCalls *alike = device_runtime(d) ? NULL : equal_calls_create(p->graph);
     Status st = ST_OK;
 
     for (uint32_t i = 0; i < p->graph->n_node && !st; i++)
         if (p->call[i].kernel && p->device[driver_of(p, p->call[i].device)] == d)
             st = prepare_call(p, &p->call[i], d, alike);
-    alike_free(alike);
+    equal_calls_free(alike);
     return st;
 }
 

@@ -15,7 +15,7 @@ typedef struct Compiled {
     BuildMode mode;
     ClassAxis class_axis;    /* that it was built with; axis 0: none */
     int64_t samples_each;    /* of a replica; 0: parts as the options say */
-    Reach reach;             /* of the replicas' parts; nothing: all have the whole's length */
+    ReplicaReach reach;      /* of the replicas' parts; nothing: all have the whole's length */
     bool *kept;              /* [reach.replicas] which parts end there; NULL: there is no reach */
     bool means;              /* it reads the means of parameters */
     Program *program;        /* of all, or of what shapes are known of; NULL: of nothing */
@@ -39,17 +39,17 @@ struct Session {
     States *states;
     Compiled *compiled;        /* those used last first */
     int most_programs;         /* that are kept */
-    Reach reach;               /* of the following steps */
+    ReplicaReach reach;        /* of the following steps */
     InputShape *shape;         /* [model->n_input] given most recently; rank -1: never */
     const char *const *output; /* [n_output] that the caller reads by number */
     int n_output;
     Trace *trace;
     SessionLog *log; /* may be NULL */
     void *log_user;
-    bool told, told_accumulation; /* what the passes found, once; what only those for micro-batches do */
-    bool told_padding;            /* why replicas have the step's length */
-    bool told_rest;               /* what is interpreted */
-    ClassAxis class_axis;         /* in force once it is decided; else what programs were built with */
+    bool notes_logged, accumulation_logged; /* what the passes found, once; what only those for micro-batches do */
+    bool padding_logged;                    /* why replicas have the step's length */
+    bool interpreted_logged;                /* what is interpreted */
+    ClassAxis class_axis;                   /* in force once it is decided; else what programs were built with */
 };
 
 #endif

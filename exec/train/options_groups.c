@@ -17,7 +17,8 @@
 
 /* ---- clipping ---- */
 
-Status options_read_clip_norm(Clip *out, const Setting *r, const char *value)
+/* "X[:P|:inf]" */
+static Status read_clip_norm(Clip *out, const Setting *r, const char *value)
 {
     const Setting norm = { .name = r->name, .min = 0, .max = SETTING_REAL_MAX };
     const Setting power = { .name = r->name, .min = 1, .max = 1000 };
@@ -38,7 +39,7 @@ Status options_set_clip_norm(const Setting *r, void *to, const char *value)
 {
     Clip clip = stored_update(to)->clip;
 
-    TRY(options_read_clip_norm(&clip, r, value));
+    TRY(read_clip_norm(&clip, r, value));
     stored_update(to)->clip = clip;
     return ST_OK;
 }
@@ -119,7 +120,7 @@ static Status set_key(OptionGroup *g, const char *key, const char *value, Arena 
     if (!strcmp(key, "loss"))
         return (g->loss = arena_strdup(a, value)) ? ST_OK : FAIL_NOMEM();
     if (!strcmp(key, "clip-norm"))
-        return g->has_clip = true, options_read_clip_norm(&g->clip, &named, value);
+        return g->has_clip = true, read_clip_norm(&g->clip, &named, value);
     if (!strcmp(key, "clip-value"))
         return g->has_clip = true, setting_read_real(&g->clip.value, &named, value);
     if (!strcmp(key, "schedule")) {

@@ -28,8 +28,6 @@ Status options_take_groups(Options *o) CHECKED;
 /* Checks groups together with the other options. */
 Status options_check_groups(const Options *o) CHECKED;
 
-/* "X[:P|:inf]" */
-Status options_read_clip_norm(Clip *out, const Setting *r, const char *value) CHECKED;
 Status options_set_clip_norm(const Setting *r, void *to, const char *value) CHECKED;
 
 #endif

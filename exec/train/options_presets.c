@@ -43,7 +43,7 @@ bool options_have_presets(const char *name)
     return any;
 }
 
-const char *options_unsaid(const Options *o, const Setting *s)
+const char *options_unset(const Options *o, const Setting *s)
 {
     for (int i = 0; i < N_PRESETS; i++)
         if (!strcmp(presets[i].of, s->name) && holds(o, &presets[i]))
@@ -77,7 +77,7 @@ Status options_take_presets(Options *o, const char *name, const Setting *(*find)
         if (!strcmp(presets[i].option, name) && !options_given(o, presets[i].of)) {
             const Setting *s = find(presets[i].of);
 
-            TRY(setting_set(s, o, o->arena, options_unsaid(o, s)));
+            TRY(setting_set(s, o, o->arena, options_unset(o, s)));
         }
     return list_compat(o);
 }

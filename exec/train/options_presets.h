@@ -7,7 +7,7 @@
 /* Does the option set defaults of others? */
 bool options_have_presets(const char *name);
 /* The default of an option: that of the presets in force, or its own. */
-const char *options_unsaid(const Options *o, const Setting *s);
+const char *options_unset(const Options *o, const Setting *s);
 /* To be called after option `name` was set.  Sets the options whose defaults follow from it, and lists the defaults of
  * `compat` in the step's options (in_force). */
 Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name)) CHECKED;

@@ -6,9 +6,9 @@
 
 #include "passes/options/inputs.h"
 
-Status reach_copy(Reach *out, const Reach *from)
+Status reach_copy(ReplicaReach *out, const ReplicaReach *from)
 {
-    *out = (Reach){ .replicas = from->replicas };
+    *out = (ReplicaReach){ .replicas = from->replicas };
     if (from->n && !(out->list = calloc((size_t)from->n, sizeof *out->list)))
         return FAIL_NOMEM();
     for (; out->n < from->n; out->n++) {
@@ -27,17 +27,17 @@ Status reach_copy(Reach *out, const Reach *from)
     return ST_OK;
 }
 
-void reach_free(Reach *r)
+void reach_free(ReplicaReach *r)
 {
     for (int i = 0; i < r->n; i++) {
         free((void *)(uintptr_t)r->list[i].name);
         free((void *)(uintptr_t)r->list[i].size);
     }
     free(r->list);
-    *r = (Reach){ 0 };
+    *r = (ReplicaReach){ 0 };
 }
 
-bool reach_equal(const Reach *a, const Reach *b)
+bool reach_equal(const ReplicaReach *a, const ReplicaReach *b)
 {
     bool same = a->n == b->n && (!a->n || a->replicas == b->replicas);
 

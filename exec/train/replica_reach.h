@@ -7,11 +7,14 @@
 typedef struct {
     struct InputReach *list;
     int n, replicas;
-} Reach;
+} ReplicaReach;
 
-Status reach_copy(Reach *out, const Reach *from) CHECKED; /* reach_free is due, on failure too */
-void reach_free(Reach *r);                                /* leaves none */
-bool reach_equal(const Reach *a, const Reach *b);
-static inline bool reach_same(const Reach *a, const Reach *b) { return !(a->n || b->n) || reach_equal(a, b); }
+Status reach_copy(ReplicaReach *out, const ReplicaReach *from) CHECKED; /* reach_free is due, on failure too */
+void reach_free(ReplicaReach *r);                                       /* leaves none */
+bool reach_equal(const ReplicaReach *a, const ReplicaReach *b);
+static inline bool reach_same(const ReplicaReach *a, const ReplicaReach *b)
+{
+    return !(a->n || b->n) || reach_equal(a, b);
+}
 
 #endif

@@ -40,9 +40,9 @@ static void log_notes(Session *s, const Report *r)
         const NoteKind kind = r->note[i].kind;
         char line[1200];
 
-        if (kind == NOTE_PADDING ? s->told_padding : s->told && kind != NOTE_ACCUMULATION)
+        if (kind == NOTE_PADDING ? s->padding_logged : s->notes_logged && kind != NOTE_ACCUMULATION)
             continue;
-        s->told_padding |= kind == NOTE_PADDING;
+        s->padding_logged |= kind == NOTE_PADDING;
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
         s->log(s->log_user, note_is_warning(&r->note[i]), line);
     }
@@ -186,8 +186,8 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
  * first with lengths: later ones repeat them. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
 {
-    const bool news = !s->told || (build_mode(opt) == BUILD_ACCUMULATE && !s->told_accumulation);
-    Report *r = s->log && (news || (input_options(opt)->n_reach && !s->told_padding)) ? report_create() : NULL;
+    const bool news = !s->notes_logged || (build_mode(opt) == BUILD_ACCUMULATE && !s->accumulation_logged);
+    Report *r = s->log && (news || (input_options(opt)->n_reach && !s->padding_logged)) ? report_create() : NULL;
     Status st = pipeline_run(g, opt, interp_node, r, how);
 
     if (!st && r && !(st = report_graph(r, g, build_target(opt)))) {
@@ -197,8 +197,8 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
         if (build_mode(opt) >= BUILD_TRAIN && news)
             s->log(s->log_user, false, summary);
         log_notes(s, r);
-        s->told = true;
-        s->told_accumulation |= build_mode(opt) == BUILD_ACCUMULATE;
+        s->notes_logged = true;
+        s->accumulation_logged |= build_mode(opt) == BUILD_ACCUMULATE;
     }
     report_free(r);
     return st;
@@ -327,7 +327,7 @@ static void log_rest(const Session *s, const Graph *known, const Graph *rest)
 {
     char line[1200];
 
-    if (!s->log || s->told_rest || !rest->n_node)
+    if (!s->log || s->interpreted_logged || !rest->n_node)
         return;
     snprintf(line, sizeof line,
              "%s: from here on shapes depend on data: %u nodes run as a program, the %u behind them one by one",
@@ -349,7 +349,7 @@ static Status compile_both(Session *s, Compiled *c, Graph *known, const BuildOpt
         return st;
     }
     log_rest(s, known, c->rest);
-    s->told_rest = true;
+    s->interpreted_logged = true;
     if (known)
         TRY(compile_program(s, c, known));
     return begin_rest(s, c);
@@ -488,9 +488,9 @@ static int64_t each_of(const Session *s, BuildMode mode)
     return mode == BUILD_APPLY ? 0 : s->base.replicas.samples_each;
 }
 
-static const Reach *reach_of(const Session *s, BuildMode mode)
+static const ReplicaReach *reach_of(const Session *s, BuildMode mode)
 {
-    static const Reach none;
+    static const ReplicaReach none;
 
     return mode == BUILD_APPLY ? &none : &s->reach;
 }
@@ -540,7 +540,7 @@ static Status place_outputs(Compiled *c, const Session *s)
 
 static Status compile_step(Session *s, Compiled *c, const NamedTensor *in, int n_in)
 {
-    const Reach *reach = reach_of(s, c->mode);
+    const ReplicaReach *reach = reach_of(s, c->mode);
     InputShape *bound = NULL;
     BuildParts opt;
     size_t inputs;
@@ -768,7 +768,7 @@ Status session_set_reach(Session *s, const InputReach *list, int n)
     const int replicas = s->base.replicas.replicas ? s->base.replicas.replicas : s->devices.n;
 
     reach_free(&s->reach);
-    return reach_copy(&s->reach, &(Reach){ (InputReach *)(uintptr_t)list, n, replicas });
+    return reach_copy(&s->reach, &(ReplicaReach){ (InputReach *)(uintptr_t)list, n, replicas });
 }
 
 void session_set_trace(Session *s, Trace *t)

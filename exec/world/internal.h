@@ -19,7 +19,7 @@ typedef struct {
     uint64_t turn;         /* exchanges done */
     WorldProgress progress;
     char reason[WORLD_REASON]; /* NOTE_ABORT: why; NOTE_PROGRESS: the purpose of the present exchange */
-} Note;
+} WorldNote;
 
 typedef enum { CHANNEL_DATA, CHANNEL_NOTES, N_CHANNELS } Channel;
 
@@ -51,7 +51,7 @@ typedef struct {
     /* Called under the lock; neither waits.  read_notes hands notes that have come to world_take_note, and ranks whose
      * connection has ended to world_lose.  send_note drops a note that cannot be sent at once. */
     void (*read_notes)(World *w);
-    void (*send_note)(World *w, int to, const Note *note);
+    void (*send_note)(World *w, int to, const WorldNote *note);
     void (*close)(World *w); /* also closes a world that is not connected completely */
     /* Optional: world_end. */
     void (*end)(World *w, int status);
@@ -88,7 +88,7 @@ Status world_count_neighbours(World *w) CHECKED;
 /* ---- under the lock ---- */
 
 void world_fail(World *w, int origin, const char *reason); /* the first reason stays */
-void world_take_note(World *w, int from, Note *note);
+void world_take_note(World *w, int from, WorldNote *note);
 void world_lose(World *w, int rank); /* nothing more will come from `rank`: a failure unless it has left */
 void world_miss(World *w, int rank); /* `rank` has left, but others wait for it */
 
@@ -100,7 +100,7 @@ Status world_check_head(const World *w, int r, const Head *head, size_t bytes) C
 /* The failure of an exchange in which nothing has moved for the world's timeout: names the ranks that wait and those
  * that are missing, after asking them for at most a second.  waits(arg, r): does this process still wait for rank r?
  * The caller does not hold the lock. */
-Status world_fail_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
+Status world_fail_timeout(World *w, bool (*waits)(const void *arg, int rank), const void *arg) CHECKED;
 
 /* Gives the world sockets as its transport; join.c or inherit.c opens them. */
 Status sockets_attach(World *w) CHECKED;

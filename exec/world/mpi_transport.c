@@ -28,7 +28,7 @@ static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAS
 struct SentNote {
     SentNote *next;
     MpiRequest request;
-    Note note;
+    WorldNote note;
 };
 
 Status mpi_check(const MpiCalls *calls, int code, const char *what)
@@ -69,7 +69,7 @@ static void clear_sent_notes(Mpi *m)
     }
 }
 
-static void send_note(World *w, int to, const Note *note)
+static void send_note(World *w, int to, const WorldNote *note)
 {
     Mpi *m = w->link;
     SentNote *l = m->stuck ? NULL : malloc(sizeof *l);
@@ -279,7 +279,7 @@ static Status poll_exchange(World *w, bool *moved, bool *all)
     return ST_OK;
 }
 
-static Status fail_exchange_late(World *w) { return world_fail_late(w, is_waited_for, w->link); }
+static Status fail_exchange_timeout(World *w) { return world_fail_timeout(w, is_waited_for, w->link); }
 
 /* Polls until everything is done.  `poll` makes progress without waiting; `fail_late` makes the error when nothing has
  * moved for the world's timeout. */
@@ -362,7 +362,7 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
         return FAIL(E_DEVICE, "an exchange was broken off: nothing can follow it");
     begin_exchange(w, send, recv);
     m->exchanging = true;
-    TRY(wait_for(w, poll_exchange, fail_exchange_late, cancelled));
+    TRY(wait_for(w, poll_exchange, fail_exchange_timeout, cancelled));
     m->exchanging = false;
     return ST_OK;
 }
@@ -405,7 +405,7 @@ static bool all_are_waited_for(const void *arg, int r)
 }
 
 /* Only the library knows from which ranks it has what it needs. */
-static Status fail_sum_late(World *w) { return world_fail_late(w, all_are_waited_for, NULL); }
+static Status fail_sum_timeout(World *w) { return world_fail_timeout(w, all_are_waited_for, NULL); }
 
 /* Collectives of MPI cannot be cancelled: one that is broken off goes on in the world's memory. */
 static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, const int *n, bool all,
@@ -423,7 +423,7 @@ static Status mpi_transport_add(const void **sums, World *w, WorldNumber type, c
     m->adding = !code;
     pthread_mutex_unlock(&w->lock);
     TRY(mpi_check(m->calls, code, "a sum"));
-    TRY(wait_for(w, poll_sum, fail_sum_late, cancelled));
+    TRY(wait_for(w, poll_sum, fail_sum_timeout, cancelled));
     m->adding = false;
     *sums = to;
     return ST_OK;
@@ -489,7 +489,7 @@ static void close_all(World *w)
 
 static void end_all(World *w, int status)
 {
-    static const Note note = { .kind = NOTE_LEAVE };
+    static const WorldNote note = { .kind = NOTE_LEAVE };
     Mpi *m = w->link;
 
     pthread_mutex_lock(&w->lock);

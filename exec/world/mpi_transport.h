@@ -36,7 +36,7 @@ typedef struct {
     int *share; /* [size] numbers of each rank */
     MpiRequest sum;
     SentNote *sent_notes;
-    Note note; /* being received into, if `listens` */
+    WorldNote note; /* being received into, if `listens` */
     MpiRequest listening;
     bool listens;
 } Mpi;

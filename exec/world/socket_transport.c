@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
     Progress *sending, *receiving; /* [size] */
-    Note *note;                    /* [size] being received */
+    WorldNote *note;               /* [size] being received */
     size_t *got;                   /* [size] bytes of these notes that have come */
 } Sockets;
 
@@ -35,7 +35,7 @@ typedef struct {
 static bool is_open(const World *w, int r) { return r != w->rank && w->peer[r].fd[CHANNEL_NOTES] >= 0; }
 
 /* A note is much smaller than the connection's buffer.  If it cannot be sent at once, it never will be. */
-static void send_note(World *w, int to, const Note *note)
+static void send_note(World *w, int to, const WorldNote *note)
 {
     if (is_open(w, to))
         (void)!send(w->peer[to].fd[CHANNEL_NOTES], note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -254,7 +254,7 @@ static Status exchange(World *w, const Parcel *send, const Parcel *recv, const a
             return E_INTERRUPTED;
         last = moved ? world_now() : last;
         if (world_now() - last > w->timeout)
-            return world_fail_late(w, is_waited_for, s);
+            return world_fail_timeout(w, is_waited_for, s);
     }
 }
 

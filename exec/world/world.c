@@ -101,17 +101,17 @@ static void world_read_notes(World *w)
 }
 
 /* Sends a note to all others.  The lock is held. */
-static void send_all(World *w, const Note *note)
+static void send_all(World *w, const WorldNote *note)
 {
     for (int r = 0; r < w->size && w->transport && is_ours(w); r++)
         if (r != w->rank)
             w->transport->send_note(w, r, note);
 }
 
-void world_take_note(World *w, int from, Note *note)
+void world_take_note(World *w, int from, WorldNote *note)
 {
     Peer *p = &w->peer[from];
-    Note answer = { .kind = NOTE_PROGRESS, .origin = w->rank, .turn = w->turn };
+    WorldNote answer = { .kind = NOTE_PROGRESS, .origin = w->rank, .turn = w->turn };
 
     note->reason[WORLD_REASON - 1] = '\0';
     if (note->kind == NOTE_LEAVE)
@@ -187,7 +187,7 @@ void world_set_failed_everywhere(World *w, bool failed_everywhere)
 
 static void abort_all(World *w, const char *reason, bool waited)
 {
-    Note note = { .kind = NOTE_ABORT, .waited = waited };
+    WorldNote note = { .kind = NOTE_ABORT, .waited = waited };
 
     pthread_mutex_lock(&w->lock);
     if (!w->failed_everywhere) {
@@ -222,7 +222,7 @@ void world_set_progress(World *w, WorldProgress (*where)(void *arg), void *arg)
  * its error, when a process has failed or gone.  No answer comes from a process that has gone or failed. */
 static Status ask_all(World *w, double seconds, bool heed)
 {
-    const Note note = { .kind = NOTE_ASK, .origin = w->rank };
+    const WorldNote note = { .kind = NOTE_ASK, .origin = w->rank };
     double until = world_now() + seconds;
     bool all = false;
 
@@ -277,7 +277,7 @@ void world_release(World *w)
 
 void world_leave(World *w)
 {
-    static const Note note = { .kind = NOTE_LEAVE };
+    static const WorldNote note = { .kind = NOTE_LEAVE };
 
     if (!w)
         return;
@@ -352,7 +352,7 @@ static bool find_missing(bool missing[WORLD_MAX], const World *w, bool (*waits)(
     return any;
 }
 
-Status world_fail_late(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
+Status world_fail_timeout(World *w, bool (*waits)(const void *arg, int rank), const void *arg)
 {
     bool missing[WORLD_MAX] = { false }, here[WORLD_MAX] = { false }, any;
     char those[LIST], these[LIST];

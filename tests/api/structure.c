@@ -284,7 +284,7 @@ static void test_asked(void)
 {
     dpx_options *o = dpx_options_create();
     dpx_model *m = NULL;
-    Asked a = { .n = DPX_UNSAID };
+    Asked a = { .n = DPX_UNSET };
 
     dpx_options_set_members(o, count, &a);
     CHECK_DPX_FAILS(DPX_UNSUPPORTED,
