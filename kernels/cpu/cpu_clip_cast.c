@@ -3,27 +3,16 @@
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/where.gen.h"
 #include "kernels/cpu/cpu_elementwise.h"
+#include "kernels/ref/ref.h"
 
 /* ---- Clip: both bounds are numbers; an absent one is an infinity ---- */
-
-typedef struct {
-    int64_t total;
-    bool has_min, has_max;
-} Clip;
-
-static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    (void)ctx;
-    return kernel_state(state, &(Clip){ shape_numel(value(g, n->out[0])->shape), has_in(n, 1), has_in(n, 2) },
-                        sizeof(Clip));
-}
 
 #define BODY "kernels/cpu/clip.inc"
 #include "kernels/each_type.inc"
 
 RUN_FLOAT(run_clip, clip, ctx->n_threads, state, in, out)
 
-DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, .run = run_clip,
+DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = ref_node_prepare, .run = run_clip,
               .release = free);
 
 /* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with

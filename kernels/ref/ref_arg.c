@@ -2,31 +2,32 @@
 #include "kernels/ref/ref.h"
 #include "graph/ops/arg.gen.h"
 
-typedef struct {
-    AxisLines lines;
-    bool last, max; /* last: of equal ones */
-} Arg;
+/* Bits of RefNode.mode: of ArgMax and ArgMin (LAST: of equal ones), of CumSum and CumProd. */
+enum { LAST = 1, LARGEST = 2, EXCLUSIVE = 1, REVERSE = 2 };
 
 static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const AxisLines lines = shape_lines(in_value(g, n, 0)->shape, (int)node_int(n, "axis"));
-
     (void)ctx;
-    return kernel_state(state, &(Arg){ lines, node_int(n, "select_last_index") != 0, n->op == &op_ArgMax },
-                        sizeof(Arg));
+    return ref_mode_prepare(state, g, n,
+                            (node_int(n, "select_last_index") ? LAST : 0) | (n->op == &op_ArgMax ? LARGEST : 0));
 }
 
-/* The state of CumSum and CumProd, whose axis is known only when they run. */
-typedef struct {
-    bool exclusive, reverse;
-} Cumulate;
-
+/* The axis of CumSum and CumProd is known only when they run. */
 static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    (void)g;
-    return kernel_state(state, &(Cumulate){ node_int(n, "exclusive") != 0, node_int(n, "reverse") != 0 },
-                        sizeof(Cumulate));
+    return ref_mode_prepare(state, g, n,
+                            (node_int(n, "exclusive") ? EXCLUSIVE : 0) | (node_int(n, "reverse") ? REVERSE : 0));
+}
+
+/* The lines along the axis that input 1 names. */
+static Status lines_along(AxisLines *out, const RefNode *p, const Tensor *in)
+{
+    int axis;
+
+    TRY(shape_axis(&axis, tensor_int(&in[1], 0), in[0].shape.rank, p->what));
+    *out = shape_lines(&in[0].shape, axis);
+    return ST_OK;
 }
 
 #define BODY "kernels/ref/ref_arg.inc"
@@ -35,52 +36,49 @@ static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const
 
 static Status run_arg(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const arg[])(const Arg *, const void *, int64_t *) = { OF_EACH_NUMBER(arg) };
+    static void (*const arg[])(int64_t, const AxisLines *, const void *, int64_t *) = { OF_EACH_NUMBER(arg) };
+    const RefNode *p = state;
+    const AxisLines lines = shape_lines(&in[0].shape, p->axis);
 
     (void)ctx;
-    arg[in[0].dtype](state, in[0].data, out->data);
+    arg[in[0].dtype](p->mode, &lines, in[0].data, out->data);
     return ST_OK;
 }
 
 static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const cumsum[])(const Cumulate *, const AxisLines *, const void *,
-                                  void *) = { OF_EACH_NUMBER(cumsum) };
+    static void (*const cumsum[])(int64_t, const AxisLines *, const void *, void *) = { OF_EACH_NUMBER(cumsum) };
+    const RefNode *p = state;
     AxisLines lines;
-    int axis;
 
     (void)ctx;
-    TRY(shape_axis(&axis, tensor_int(&in[1], 0), in[0].shape.rank, "CumSum"));
-    lines = shape_lines(&in[0].shape, axis);
-    cumsum[in[0].dtype](state, &lines, in[0].data, out->data);
+    TRY(lines_along(&lines, p, in));
+    cumsum[in[0].dtype](p->mode, &lines, in[0].data, out->data);
     return ST_OK;
 }
 
 static Status run_cumprod(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const cumprod[])(const Cumulate *, const AxisLines *, const void *,
-                                   void *) = { OF_EACH_NUMBER(cumprod) };
+    static void (*const cumprod[])(int64_t, const AxisLines *, const void *, void *) = { OF_EACH_NUMBER(cumprod) };
+    const RefNode *p = state;
     AxisLines lines;
-    int axis;
 
     (void)ctx;
-    TRY(shape_axis(&axis, tensor_int(&in[1], 0), in[0].shape.rank, "CumProd"));
-    lines = shape_lines(&in[0].shape, axis);
-    cumprod[in[0].dtype](state, &lines, in[0].data, out->data);
+    TRY(lines_along(&lines, p, in));
+    cumprod[in[0].dtype](p->mode, &lines, in[0].data, out->data);
     return ST_OK;
 }
 
 static Status run_cumprod_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const gradient[])(const Cumulate *, const AxisLines *, const void *, const void *,
+    static void (*const gradient[])(int64_t, const AxisLines *, const void *, const void *,
                                     void *) = { OF_EACH_NUMBER(cumprod_grad) };
+    const RefNode *p = state;
     AxisLines lines;
-    int axis;
 
     (void)ctx;
-    TRY(shape_axis(&axis, tensor_int(&in[1], 0), in[0].shape.rank, "CumProdGrad"));
-    lines = shape_lines(&in[0].shape, axis);
-    gradient[in[0].dtype](state, &lines, in[0].data, in[2].data, out->data);
+    TRY(lines_along(&lines, p, in));
+    gradient[in[0].dtype](p->mode, &lines, in[0].data, in[2].data, out->data);
     return ST_OK;
 }
 

@@ -22,10 +22,6 @@ static int64_t power_int(int64_t a, int64_t b)
 }
 
 typedef enum { FOLD_SUM, FOLD_MEAN, FOLD_MAX, FOLD_MIN } Fold;
-typedef struct {
-    int n;
-    Fold how;
-} Variadic;
 
 #define BODY "kernels/ref/ref_binary.inc"
 #define TYPES OF_NUMBERS
@@ -55,13 +51,12 @@ static Status prepare_fold(void **state, KernelCtx *ctx, const Graph *g, const N
                                          : FOLD_SUM;
 
     (void)ctx;
-    (void)g;
-    return kernel_state(state, &(Variadic){ n->n_in, how }, sizeof(Variadic));
+    return ref_mode_prepare(state, g, n, how);
 }
 
 static Status run_fold(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const fold[])(const Variadic *, const Tensor *, Tensor *) = { OF_EACH_NUMBER(fold) };
+    static void (*const fold[])(const RefNode *, const Tensor *, Tensor *) = { OF_EACH_NUMBER(fold) };
 
     (void)ctx;
     fold[out->dtype](state, in, out);

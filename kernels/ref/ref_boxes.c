@@ -4,30 +4,24 @@
 
 #include "kernels/ref/ref.h"
 
-typedef struct {
-    bool centers;
-    int n_in;
-} State;
-
+/* The state's mode: boxes are given by their centers. */
 static Status ref_boxes_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    State s = { node_int(n, "center_point_box") != 0, n->n_in };
-
     ctx->scratch_bytes = sizeof(int64_t) * 2 * (size_t)in_value(g, n, 0)->shape->dim[1];
-    return kernel_state(state, &s, sizeof s);
+    return ref_mode_prepare(state, g, n, node_int(n, "center_point_box"));
 }
 
 static Status ref_boxes_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const State *s = state;
+    const RefNode *p = state;
     const Tensor *list[5] = { NULL };
     BoxChoice c;
 
-    for (int i = 0; i < s->n_in; i++)
+    for (int i = 0; i < p->n_in; i++)
         list[i] = in[i].data ? &in[i] : NULL;
     list[0] = &in[0];
     list[1] = &in[1];
-    c = boxes_choice(list, s->centers);
+    c = boxes_choice(list, p->mode != 0);
     (void)boxes_choose(&c, ctx->scratch, out[0].data);
     return ST_OK;
 }

@@ -16,19 +16,15 @@ typedef struct {
     double sign;
 } Factors;
 
-typedef struct {
-    int64_t n, count;
-} Matrices;
-
+/* Scratch: the Factors of a matrix. */
 static Status ref_det_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = in_value(g, n, 0)->shape;
-    const Matrices m = { x->dim[x->rank - 1], shape_count(x, 0, x->rank - 2) };
-    const size_t size = (size_t)m.n, bytes = size * (size + 3) * sizeof(double);
+    const size_t size = (size_t)shape_columns(in_value(g, n, 0)->shape), bytes = size * (size + 3) * sizeof(double);
 
+    (void)state;
     if (bytes > ctx->scratch_bytes)
         ctx->scratch_bytes = bytes;
-    return kernel_state(state, &m, sizeof m);
+    return ST_OK;
 }
 
 static Factors factors_in(void *scratch, int64_t n)
@@ -124,10 +120,8 @@ static void adjugate_column(Factors *f, int64_t j)
 #define BODY "kernels/ref/ref_det.inc"
 #include "kernels/each_type.inc"
 
-RUN_FLOAT(run_det, det, state, ctx->scratch, in[0].data, out[0].data)
-RUN_FLOAT(run_grad, det_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
+RUN_FLOAT(run_det, det, ctx->scratch, &in[0], out[0].data)
+RUN_FLOAT(run_grad, det_grad, ctx->scratch, &in[0], in[1].data, out[0].data)
 
-DEFINE_KERNEL(ref_det, .op = &op_Det, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_det,
-              .release = free);
-DEFINE_KERNEL(ref_det_grad, .op = &op_DetGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_grad,
-              .release = free);
+DEFINE_KERNEL(ref_det, .op = &op_Det, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_det);
+DEFINE_KERNEL(ref_det_grad, .op = &op_DetGrad, .dtypes = DTYPES_F32_F64, .prepare = ref_det_prepare, .run = run_grad);

@@ -83,28 +83,22 @@ DEFINE_KERNEL(ref_gather_elements, .op = &op_GatherElements, .prepare = ref_node
 
 /* ---- GatherND ---- */
 
-typedef struct {
-    RefNode node;
-    int batch_dims;
-} PlanND;
-
+/* The state's mode is batch_dims. */
 static Status ref_gather_prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const PlanND p = { ref_node(g, n), (int)node_int(n, "batch_dims") };
-
     (void)ctx;
-    return kernel_state(state, &p, sizeof p);
+    return ref_mode_prepare(state, g, n, node_int(n, "batch_dims"));
 }
 
 /* The row of x that tuple `i` names, in rows of the dimensions behind those indexed. */
-static Status row_nd(int64_t *out, const PlanND *p, const Shape *x, const Tensor *ix, int64_t i)
+static Status row_nd(int64_t *out, const RefNode *p, const Shape *x, const Tensor *ix, int64_t i)
 {
-    int rank = ix->shape.rank, k = (int)ix->shape.dim[rank - 1];
-    int64_t per_batch = shape_count(&ix->shape, p->batch_dims, rank - 1), row = per_batch ? i / per_batch : 0, at;
+    int batch = (int)p->mode, rank = ix->shape.rank, k = (int)ix->shape.dim[rank - 1];
+    int64_t per_batch = shape_count(&ix->shape, batch, rank - 1), row = per_batch ? i / per_batch : 0, at;
 
     for (int a = 0; a < k; a++) {
-        TRY(ref_index_in(&at, &p->node, ix, i * k + a, x->dim[p->batch_dims + a]));
-        row = row * x->dim[p->batch_dims + a] + at;
+        TRY(ref_index_in(&at, p, ix, i * k + a, x->dim[batch + a]));
+        row = row * x->dim[batch + a] + at;
     }
     *out = row;
     return ST_OK;
@@ -112,11 +106,10 @@ static Status row_nd(int64_t *out, const PlanND *p, const Shape *x, const Tensor
 
 static Status run_gather_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const PlanND *p = state;
+    const RefNode *p = state;
     const Shape *x = &in[0].shape, *ix = &in[1].shape;
     int64_t n = shape_count(ix, 0, ix->rank - 1), row;
-    size_t bytes =
-        (size_t)shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank) * dtype_size(in[0].dtype);
+    size_t bytes = (size_t)shape_count(x, (int)p->mode + (int)ix->dim[ix->rank - 1], x->rank) * dtype_size(in[0].dtype);
 
     (void)ctx;
     for (int64_t i = 0; i < n && bytes; i++) {
@@ -128,10 +121,10 @@ static Status run_gather_nd(KernelCtx *ctx, void *state, const Tensor *in, Tenso
 
 static Status run_gather_nd_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const PlanND *p = state;
+    const RefNode *p = state;
     const Shape *x = &out[0].shape, *ix = &in[1].shape;
     int64_t n = shape_count(ix, 0, ix->rank - 1), row,
-            inner = shape_count(x, p->batch_dims + (int)ix->dim[ix->rank - 1], x->rank);
+            inner = shape_count(x, (int)p->mode + (int)ix->dim[ix->rank - 1], x->rank);
     int64_t bytes = inner * (int64_t)dtype_size(in[0].dtype);
 
     (void)ctx;

@@ -39,26 +39,22 @@ DEFINE_KERNEL(ref_constant_of_shape, .op = &op_ConstantOfShape, .prepare = prepa
 
 /* ---- Shape, Size: the input's data is not read ---- */
 
-typedef struct {
-    int64_t from;
-} Span;
-
 static Status prepare_shape(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Span span = { node_int(n, "start") };
+    const int64_t from = node_int(n, "start");
 
     (void)ctx;
     (void)g;
-    return kernel_state(state, &span, sizeof span);
+    return kernel_state(state, &from, sizeof from);
 }
 
 static Status run_shape(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Span *p = state;
+    const int64_t from = *(const int64_t *)state;
 
     (void)ctx;
     for (int64_t i = 0; i < out[0].shape.dim[0]; i++)
-        ((int64_t *)out[0].data)[i] = in[0].shape.dim[p->from + i];
+        ((int64_t *)out[0].data)[i] = in[0].shape.dim[from + i];
     return ST_OK;
 }
 

@@ -2,8 +2,6 @@
  * copy that is contiguous is one memcpy whatever the shapes. */
 #include "kernels/ref/ref_move.h"
 
-#include <stdio.h>
-
 /* Drops dimensions of 1 and merges neighbours that both tensors walk with one stride; the empty shape becomes one
  * dimension. */
 static void coalesce(Shape *dims, int64_t *ds, int64_t *ss)
@@ -87,23 +85,6 @@ void ref_fill(size_t size, int64_t n, void *dst, const void *element)
 {
     for (int64_t i = 0; i < n; i++)
         memcpy((char *)dst + (size_t)i * size, element, size);
-}
-
-RefNode ref_node(const Graph *g, const Node *n)
-{
-    const Attr *axis = node_attr(n, "axis");
-    RefNode p = { .n_in = n->n_in, .n_out = n->n_out, .axis = axis ? (int)axis->i : 0 };
-
-    snprintf(p.what, sizeof p.what, "%s", node_text(g, n));
-    return p;
-}
-
-Status ref_node_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const RefNode p = ref_node(g, n);
-
-    (void)ctx;
-    return kernel_state(state, &p, sizeof p);
 }
 
 Status ref_index_in(int64_t *out, const RefNode *p, const Tensor *t, int64_t i, int64_t d)

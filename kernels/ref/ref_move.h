@@ -10,18 +10,6 @@ void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *ds, cons
 /* `n` copies of one element. */
 void ref_fill(size_t size, int64_t n, void *dst, const void *element);
 
-/* The state of the kernels that move elements. */
-typedef struct {
-    int n_in, n_out, axis; /* axis: the attribute, 0 without one */
-    char what[200];        /* for errors found in data */
-} RefNode;
-RefNode ref_node(const Graph *g, const Node *n);
-Status ref_node_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
-
-static inline const Tensor *ref_in(const RefNode *p, const Tensor *in, int i)
-{
-    return i < p->n_in && in[i].shape.rank >= 0 ? &in[i] : NULL;
-}
 /* Index `i` of an int32 or int64 tensor as written. */
 static inline int64_t ref_index(const Tensor *t, int64_t i)
 {

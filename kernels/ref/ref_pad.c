@@ -4,18 +4,14 @@
 #include "graph/ops/layout.gen.h"
 #include "kernels/ref/ref_move.h"
 
-typedef struct {
-    RefNode node;
-    PadMode mode;
-} Plan;
-
+/* The state's mode is a PadMode. */
 static Status ref_pad_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Plan p = { .node = ref_node(g, n) };
+    PadMode mode;
 
     (void)ctx;
-    TRY(pad_mode(&p.mode, g, n));
-    return kernel_state(state, &p, sizeof p);
+    TRY(pad_mode(&mode, g, n));
+    return ref_mode_prepare(state, g, n, mode);
 }
 
 /* The overlap of x, moved by `before`, with y: fills in where it begins in both. */
@@ -83,15 +79,15 @@ static bool ref_pad_advance(int64_t *at, const Shape *s)
 
 static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const RefNode *p = state;
     PadRange r;
     int64_t at[MAX_RANK] = { 0 }, xs[MAX_RANK], i = 0;
     size_t size = dtype_size(in[0].dtype);
 
     (void)ctx;
-    TRY(pad_range(&r, in[0].shape.rank, &in[1], ref_in(&p->node, in, 3), p->node.what));
+    TRY(pad_range(&r, in[0].shape.rank, &in[1], ref_in(p, in, 3), p->what));
     if (p->mode == PAD_CONSTANT) {
-        ref_pad_run_constant(&r, &in[0], ref_in(&p->node, in, 2), &out[0]);
+        ref_pad_run_constant(&r, &in[0], ref_in(p, in, 2), &out[0]);
         return ST_OK;
     }
     if (tensor_numel(&out[0]) == 0)
@@ -99,7 +95,8 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     shape_strides(&in[0].shape, xs);
     do
         memcpy((char *)out[0].data + (size_t)i++ * size,
-               (const char *)in[0].data + ref_pad_source(p->mode, &r, &in[0].shape, xs, at) * (int64_t)size, size);
+               (const char *)in[0].data + ref_pad_source((PadMode)p->mode, &r, &in[0].shape, xs, at) * (int64_t)size,
+               size);
     while (ref_pad_advance(at, &out[0].shape));
     return ST_OK;
 }
@@ -109,15 +106,15 @@ static Status run_pad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 
 static Status run_pad_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const RefNode *p = state;
     PadRange r;
 
     (void)ctx;
-    TRY(pad_range(&r, in[0].shape.rank, &in[1], NULL, p->node.what));
+    TRY(pad_range(&r, in[0].shape.rank, &in[1], NULL, p->what));
     if (tensor_bytes(&out[0]))
         memset(out[0].data, 0, tensor_bytes(&out[0]));
     if (tensor_numel(&in[0]) > 0)
-        (in[0].dtype == DT_FLOAT32 ? pad_grad_f32 : pad_grad_f64)(p->mode, &r, &in[0], &out[0]);
+        (in[0].dtype == DT_FLOAT32 ? pad_grad_f32 : pad_grad_f64)((PadMode)p->mode, &r, &in[0], &out[0]);
     return ST_OK;
 }
 

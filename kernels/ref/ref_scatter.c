@@ -3,21 +3,18 @@
 #include "graph/ops/scatter.gen.h"
 
 typedef enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN } Reduction;
-typedef struct {
-    RefNode node;
-    Reduction how;
-} Plan;
 
+/* The state's mode is a Reduction. */
 static Status ref_scatter_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     static const char *const names[] = { "none", "add", "mul", "max", "min" };
-    Plan p = { .node = ref_node(g, n) };
+    Reduction how = R_NONE;
 
     (void)ctx;
     for (int i = 0; i < 5; i++)
         if (!strcmp(node_string(n, "reduction"), names[i]))
-            p.how = (Reduction)i;
-    return kernel_state(state, &p, sizeof p);
+            how = (Reduction)i;
+    return ref_mode_prepare(state, g, n, how);
 }
 
 #define BODY "kernels/ref/ref_scatter.inc"
@@ -45,8 +42,8 @@ static void copy_data(const Tensor *x, Tensor *y)
 
 static Status ref_scatter_run_elements(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    int axis = p->node.axis;
+    const RefNode *p = state;
+    int axis = p->axis;
     int64_t xs[MAX_RANK], us[MAX_RANK], n = tensor_numel(&in[1]), index;
 
     (void)ctx;
@@ -56,17 +53,17 @@ static Status ref_scatter_run_elements(KernelCtx *ctx, void *state, const Tensor
     for (int64_t i = 0; i < n; i++) {
         int64_t at = 0;
 
-        TRY(ref_index_in(&index, &p->node, &in[1], i, out[0].shape.dim[axis]));
+        TRY(ref_index_in(&index, p, &in[1], i, out[0].shape.dim[axis]));
         for (int a = 0; a < out[0].shape.rank; a++)
             at += (a == axis ? index : i / us[a] % in[1].shape.dim[a]) * xs[a];
-        combine(p->how, &in[2], i, &out[0], at);
+        combine((Reduction)p->mode, &in[2], i, &out[0], at);
     }
     return ST_OK;
 }
 
 static Status ref_scatter_run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const RefNode *p = state;
     const Shape *x = &out[0].shape, *ix = &in[1].shape;
     int k = (int)ix->dim[ix->rank - 1];
     int64_t n = shape_count(ix, 0, ix->rank - 1), inner = shape_count(x, k, x->rank), index;
@@ -77,11 +74,11 @@ static Status ref_scatter_run_nd(KernelCtx *ctx, void *state, const Tensor *in, 
         int64_t row = 0;
 
         for (int a = 0; a < k; a++) {
-            TRY(ref_index_in(&index, &p->node, &in[1], i * k + a, x->dim[a]));
+            TRY(ref_index_in(&index, p, &in[1], i * k + a, x->dim[a]));
             row = row * x->dim[a] + index;
         }
         for (int64_t j = 0; j < inner; j++)
-            combine(p->how, &in[2], i * inner + j, &out[0], row * inner + j);
+            combine((Reduction)p->mode, &in[2], i * inner + j, &out[0], row * inner + j);
     }
     return ST_OK;
 }

@@ -91,13 +91,11 @@ DEFINE_KERNEL(ref_compress, .op = &op_Compress, .prepare = prepare_compress, .ru
 
 /* ---- Trilu ---- */
 
+/* The state's mode: the upper triangle stays. */
 static Status prepare_trilu(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    RefNode p = ref_node(g, n);
-
     (void)ctx;
-    p.axis = (int)node_int(n, "upper");
-    return kernel_state(state, &p, sizeof p);
+    return ref_mode_prepare(state, g, n, node_int(n, "upper"));
 }
 
 static Status run_trilu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
@@ -112,7 +110,7 @@ static Status run_trilu(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     k = k < -rows ? -rows : k > cols ? cols : k; /* beyond that nothing changes, and sums cannot overflow */
     for (int64_t i = 0; i < n; i++) {
         int64_t r = i / cols % rows, c = i % cols;
-        bool keep = p->axis ? c >= r + k : c <= r + k;
+        bool keep = p->mode ? c >= r + k : c <= r + k;
 
         ref_select_put(&out[0], i, keep ? ref_select_element(&in[0], i) : (const char *)&zero);
     }
@@ -123,16 +121,11 @@ DEFINE_KERNEL(ref_trilu, .op = &op_Trilu, .prepare = prepare_trilu, .run = run_t
 
 /* ---- TopK: of equals the first; NaN counts as the largest ---- */
 
-typedef struct {
-    int axis;
-    bool largest;
-} TopK;
-
+/* The state's mode: the largest are wanted. */
 static Status prepare_top_k(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    (void)g;
-    return kernel_state(state, &(TopK){ (int)node_int(n, "axis"), node_int(n, "largest") != 0 }, sizeof(TopK));
+    return ref_mode_prepare(state, g, n, node_int(n, "largest"));
 }
 
 /* Exact for every type: 64-bit integers as such, the others as doubles.  < 0: a stands before b. */
@@ -157,7 +150,8 @@ static int order(const Tensor *x, int64_t a, int64_t b, bool largest)
 /* Each of the k is the first in order of those behind the one before it. */
 static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const TopK *p = state;
+    const RefNode *p = state;
+    const bool largest = p->mode != 0;
     const Shape *x = &in[0].shape;
     int64_t d = x->dim[p->axis], k = out[0].shape.dim[p->axis], inner = shape_count(x, p->axis + 1, x->rank);
     int64_t lines = k ? tensor_numel(&out[0]) / k : 0, *index = out[1].data;
@@ -172,8 +166,8 @@ static Status run_top_k(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
             for (int64_t i = 0; i < d; i++) {
                 int64_t at = base + i * inner;
 
-                if ((last < 0 || order(&in[0], last, at, p->largest) < 0) &&
-                    (best < 0 || order(&in[0], at, best, p->largest) < 0))
+                if ((last < 0 || order(&in[0], last, at, largest) < 0) &&
+                    (best < 0 || order(&in[0], at, best, largest) < 0))
                     best = at;
             }
             ref_select_put(&out[0], to + j * inner, ref_select_element(&in[0], best));

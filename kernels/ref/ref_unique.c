@@ -4,18 +4,15 @@
 
 #include "kernels/ref/ref.h"
 
-typedef struct {
-    int axis, n_out;
-    bool sorted;
-} State;
-
+/* The state's axis may be UNIQUE_FLAT; its mode: the slices are sorted. */
 static Status ref_unique_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const int64_t axis = node_int(n, "axis");
-    State s = { axis == INT64_MIN ? UNIQUE_FLAT : (int)axis, n->n_out, node_int(n, "sorted") != 0 };
+    RefNode p = ref_node(g, n);
 
-    ctx->scratch_bytes = sizeof(int64_t) * 4 * (size_t)unique_slices(in_value(g, n, 0)->shape, s.axis);
-    return kernel_state(state, &s, sizeof s);
+    p.axis = node_int(n, "axis") == INT64_MIN ? UNIQUE_FLAT : p.axis;
+    p.mode = node_int(n, "sorted");
+    ctx->scratch_bytes = sizeof(int64_t) * 4 * (size_t)unique_slices(in_value(g, n, 0)->shape, p.axis);
+    return kernel_state(state, &p, sizeof p);
 }
 
 static void copy_slices(Tensor *y, const Tensor *x, int axis, const int64_t *first, int64_t count)
@@ -32,17 +29,17 @@ static void copy_slices(Tensor *y, const Tensor *x, int axis, const int64_t *fir
 
 static Status ref_unique_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const State *s = state;
-    const int64_t n = unique_slices(&in[0].shape, s->axis);
+    const RefNode *p = state;
+    const int64_t n = unique_slices(&in[0].shape, p->axis);
     int64_t *group = ctx->scratch, *first = group + n, *counts;
-    const int64_t count = unique_find(&in[0], s->axis, s->sorted, group, first, first + n);
+    const int64_t count = unique_find(&in[0], p->axis, p->mode != 0, group, first, first + n);
 
-    copy_slices(&out[0], &in[0], s->axis, first, count);
-    if (s->n_out > 1 && out[1].data)
+    copy_slices(&out[0], &in[0], p->axis, first, count);
+    if (p->n_out > 1 && out[1].data)
         memcpy(out[1].data, first, (size_t)count * sizeof *first);
-    if (s->n_out > 2 && out[2].data)
+    if (p->n_out > 2 && out[2].data)
         memcpy(out[2].data, group, (size_t)n * sizeof *group);
-    if (s->n_out <= 3 || !(counts = out[3].data))
+    if (p->n_out <= 3 || !(counts = out[3].data))
         return ST_OK;
     memset(counts, 0, (size_t)count * sizeof *counts);
     for (int64_t i = 0; i < n; i++)

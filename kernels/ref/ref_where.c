@@ -21,29 +21,18 @@ static Status run_where(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 
 DEFINE_KERNEL(ref_where, .op = &op_Where, .dtypes = DTYPES_BOOL, .run = run_where);
 
-typedef struct {
-    bool has_min, has_max;
-} Bounds;
-
-static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    (void)ctx;
-    (void)g;
-    return kernel_state(state, &(Bounds){ has_in(n, 1), has_in(n, 2) }, sizeof(Bounds));
-}
-
 #define BODY "kernels/ref/clip.inc"
 #define TYPES OF_NUMBERS
 #include "kernels/each_type.inc"
 
 static Status run_clip(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    static void (*const clip[])(const Bounds *, const Tensor *, Tensor *) = { OF_EACH_NUMBER(clip) };
+    static void (*const clip[])(const RefNode *, const Tensor *, Tensor *) = { OF_EACH_NUMBER(clip) };
 
     (void)ctx;
     clip[in[0].dtype](state, in, out);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = prepare_clip, .run = run_clip,
-              .release = free);
+DEFINE_KERNEL(ref_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64 | DTYPES_INT, .prepare = ref_node_prepare,
+              .run = run_clip, .release = free);
