@@ -7,22 +7,13 @@
 
 /* ---- copies ---- */
 
-typedef struct {
-    int axis;
-    int n_parts;
-} AxisState;
-
-static Status prepare_axis(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+/* Of all but sums: the state is the Exchange. */
+static Status prepare_copies(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    AxisState *s = calloc(1, sizeof *s);
+    const Exchange e = exchange_of(n);
 
     (void)ctx, (void)g;
-    if (!s)
-        return FAIL_NOMEM();
-    s->axis = exchange_of(n).axis;
-    s->n_parts = n->n_out;
-    *state = s;
-    return ST_OK;
+    return kernel_state(state, &e, sizeof e);
 }
 
 static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool join)
@@ -35,29 +26,12 @@ static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_
 
 static Status run_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const AxisState *s = state;
+    const Exchange *e = state;
     size_t offset = 0;
 
     (void)ctx;
-    for (int i = 0; i < s->n_parts; i++)
-        offset += copy_part(&out[i], &in[0], s->axis, offset, false);
-    return ST_OK;
-}
-
-typedef struct {
-    int axis, n_tensors, n_parts, n_copies;
-} GatherState;
-
-static Status prepare_gather(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const Exchange e = exchange_of(n);
-    GatherState *s = calloc(1, sizeof *s);
-
-    (void)ctx, (void)g;
-    if (!s)
-        return FAIL_NOMEM();
-    *s = (GatherState){ e.axis, e.tensors, e.parts, e.copies };
-    *state = s;
+    for (int i = 0; i < e->copies; i++)
+        offset += copy_part(&out[i], &in[0], e->axis, offset, false);
     return ST_OK;
 }
 
@@ -69,15 +43,15 @@ static void copy_whole(Tensor *to, const Tensor *from)
 
 static Status run_all_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const GatherState *s = state;
+    const Exchange *e = state;
 
     (void)ctx;
-    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+    for (int t = 0; t < e->tensors; t++, in += e->parts, out += e->copies) {
         size_t offset = 0;
 
-        for (int i = 0; i < s->n_parts; i++)
-            offset += copy_part(&in[i], &out[0], s->axis, offset, true);
-        for (int i = 1; i < s->n_copies; i++)
+        for (int i = 0; i < e->parts; i++)
+            offset += copy_part(&in[i], &out[0], e->axis, offset, true);
+        for (int i = 1; i < e->copies; i++)
             copy_whole(&out[i], &out[0]);
     }
     return ST_OK;
@@ -85,59 +59,41 @@ static Status run_all_gather(KernelCtx *ctx, void *state, const Tensor *in, Tens
 
 static Status run_broadcast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const GatherState *s = state;
+    const Exchange *e = state;
 
     (void)ctx;
-    for (int i = 0; i < s->n_copies; i++)
+    for (int i = 0; i < e->copies; i++)
         copy_whole(&out[i], &in[0]);
-    return ST_OK;
-}
-
-typedef struct {
-    int axis, cut, n_parts, n_copies;
-} TurnState;
-
-static Status prepare_turn(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const Exchange e = exchange_of(n);
-    TurnState *s = calloc(1, sizeof *s);
-
-    (void)ctx, (void)g;
-    if (!s)
-        return FAIL_NOMEM();
-    *s = (TurnState){ e.axis, e.cut, e.parts, e.copies };
-    *state = s;
     return ST_OK;
 }
 
 static Status run_all_to_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const TurnState *s = state;
+    const Exchange *e = state;
     int64_t from_at = 0;
 
     (void)ctx;
-    for (int o = 0; o < s->n_copies; from_at += out[o++].shape.dim[s->cut]) {
+    for (int o = 0; o < e->copies; from_at += out[o++].shape.dim[e->cut]) {
         int64_t to_at = 0;
 
-        for (int i = 0; i < s->n_parts; to_at += in[i++].shape.dim[s->axis]) {
-            const Shape box = box_of(&in[i], &out[o], s->cut);
+        for (int i = 0; i < e->parts; to_at += in[i++].shape.dim[e->axis]) {
+            const Shape box = box_of(&in[i], &out[o], e->cut);
 
-            box_copy(&box, &out[o], s->axis, to_at, &in[i], s->cut, from_at);
+            box_copy(&box, &out[o], e->axis, to_at, &in[i], e->cut, from_at);
         }
     }
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_all_to_all, .op = &op_AllToAll, .prepare = prepare_turn, .run = run_all_to_all, .release = free);
-DEFINE_KERNEL(ref_scatter, .op = &op_Scatter, .prepare = prepare_axis, .run = run_scatter, .release = free);
-DEFINE_KERNEL(ref_all_gather, .op = &op_AllGather, .prepare = prepare_gather, .run = run_all_gather, .release = free);
-DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_gather, .run = run_broadcast, .release = free);
+DEFINE_KERNEL(ref_all_to_all, .op = &op_AllToAll, .prepare = prepare_copies, .run = run_all_to_all, .release = free);
+DEFINE_KERNEL(ref_scatter, .op = &op_Scatter, .prepare = prepare_copies, .run = run_scatter, .release = free);
+DEFINE_KERNEL(ref_all_gather, .op = &op_AllGather, .prepare = prepare_copies, .run = run_all_gather, .release = free);
+DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_copies, .run = run_broadcast, .release = free);
 
 /* ---- sums ---- */
 
 typedef struct {
-    int n_tensors, n_parts, n_copies; /* n_copies: outputs per tensor of AllReduce, parts of ReduceScatter */
-    int axis;
+    Exchange e;
     size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has the sum of a tensor */
     int program[]; /* 2 n_parts - 1 steps */
 } SumState;
@@ -152,10 +108,7 @@ static Status ref_collective_prepare_sum(void **state, KernelCtx *ctx, const Gra
 
     if (!s)
         return FAIL_NOMEM();
-    s->n_tensors = e.tensors;
-    s->n_parts = e.parts;
-    s->n_copies = e.copies;
-    s->axis = e.axis;
+    s->e = e;
     if ((st = reduce_tree_program(s->program, e.span, e.parts))) {
         free(s);
         return st;
@@ -175,7 +128,7 @@ static void sum(const SumState *s, void *space, const Tensor *in, void *out)
 
     for (int64_t at = 0; at < n; at += SUM_BLOCK) {
         size_t len = (size_t)(n - at < SUM_BLOCK ? n - at : SUM_BLOCK);
-        const void *sum_of = exchange_sum(s->program, s->n_parts, space, in, at, len);
+        const void *sum_of = exchange_sum(s->program, s->e.parts, space, in, at, len);
 
         if ((char *)out + (size_t)at * size != sum_of)
             memcpy((char *)out + (size_t)at * size, sum_of, len * size);
@@ -186,9 +139,9 @@ static Status run_all_reduce(KernelCtx *ctx, void *state, const Tensor *in, Tens
 {
     const SumState *s = state;
 
-    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+    for (int t = 0; t < s->e.tensors; t++, in += s->e.parts, out += s->e.copies) {
         sum(s, ctx->scratch, in, out[0].data);
-        for (int d = 1; d < s->n_copies; d++)
+        for (int d = 1; d < s->e.copies; d++)
             copy_whole(&out[d], &out[0]);
     }
     return ST_OK;
@@ -198,13 +151,13 @@ static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, 
 {
     const SumState *s = state;
 
-    for (int t = 0; t < s->n_tensors; t++, in += s->n_parts, out += s->n_copies) {
+    for (int t = 0; t < s->e.tensors; t++, in += s->e.parts, out += s->e.copies) {
         Tensor whole = { in[0].dtype, in[0].shape, (char *)ctx->scratch + s->space };
         size_t offset = 0;
 
         sum(s, ctx->scratch, in, whole.data);
-        for (int i = 0; i < s->n_copies; i++)
-            offset += copy_part(&out[i], &whole, s->axis, offset, false);
+        for (int i = 0; i < s->e.copies; i++)
+            offset += copy_part(&out[i], &whole, s->e.axis, offset, false);
     }
     return ST_OK;
 }
