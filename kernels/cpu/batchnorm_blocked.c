@@ -7,16 +7,11 @@
 #include "kernels/backend.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "kernels/cpu/team.h"
+#include "kernels/ref/batch_norm.h"
 
 enum { LANES = 16 };
 
 /* Where the lanes of unit u begin in a sample, how many there are, and how far the next position is. */
-typedef struct {
-    int64_t n, c, positions, side; /* side: channels that stand side by side */
-    double epsilon;
-    int team;
-} Plan;
-
 typedef struct {
     int64_t first, at, step;
     int lanes;
@@ -49,37 +44,26 @@ static bool differentiates(const Graph *g, const Node *n)
 
 static bool infers(const Graph *g, const Node *n) { return stored_so(g, n) && !node_int(n, "training_mode"); }
 
-static Status batchnorm_blocked_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const Value *v = in_value(g, n, 0);
-    const Shape *x = v->shape;
-    Plan p = { x->dim[0],
-               x->dim[1],
-               shape_count(x, 2, x->rank),
-               layout_channels(v->layout, x),
-               node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0,
-               team_size(ctx->n_threads, shape_numel(x)) };
-    return kernel_state(state, &p, sizeof p);
-}
+static int team_of(const KernelCtx *ctx, const Tensor *in) { return team_size(ctx->n_threads, tensor_numel(&in[0])); }
 
-static int64_t units(const Plan *p) { return p->c / p->side * ((p->side + LANES - 1) / LANES); }
+static int64_t units(const BatchNorm *p) { return p->c / p->side * ((p->side + LANES - 1) / LANES); }
 
-static Unit unit(const Plan *p, int64_t u)
+static Unit unit(const BatchNorm *p, int64_t u)
 {
     const int64_t a_block = (p->side + LANES - 1) / LANES, block = u / a_block, lane = u % a_block * LANES;
 
     return (Unit){ .first = block * p->side + lane,
-                   .at = block * p->positions * p->side + lane,
+                   .at = block * p->inner * p->side + lane,
                    .step = p->side,
                    .lanes = (int)(p->side - lane < LANES ? p->side - lane : LANES) };
 }
 
-#define UNITS(p) \
-    _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t i_ = 0; i_ < units(p); i_++)
+#define UNITS(p, team) \
+    _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t i_ = 0; i_ < units(p); i_++)
 /* Every position of every sample, its lanes at `at`. */
 #define POSITIONS(p, u)                   \
     for (int64_t s_ = 0; s_ < p->n; s_++) \
-        for (int64_t k_ = 0, at = s_ * p->c * p->positions + u.at; k_ < p->positions; k_++, at += u.step)
+        for (int64_t k_ = 0, at = s_ * p->c * p->inner + u.at; k_ < p->inner; k_++, at += u.step)
 /* A whole unit is a loop of known length. */
 #define EACH_LANE(...)                                   \
     {                                                    \
@@ -96,14 +80,14 @@ static Unit unit(const Plan *p, int64_t u)
 
 static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const BatchNorm *p = state;
+    const int team = team_of(ctx, in);
     const float *x = in[0].data;
     double *row = out[0].data;
-    const double count = (double)(p->n * p->positions);
+    const double count = (double)(p->n * p->inner);
 
-    (void)ctx;
     row[0] = count;
-    UNITS(p)
+    UNITS(p, team)
     {
         const Unit u = unit(p, i_);
         double sum[LANES] = { 0 }, mean[LANES] = { 0 }, rest[LANES] = { 0 }, more[LANES] = { 0 };
@@ -121,10 +105,10 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
-static void batchnorm_blocked_apply(const Plan *p, const float *x, const float *mean, const float *var,
+static void batchnorm_blocked_apply(const BatchNorm *p, int team, const float *x, const float *mean, const float *var,
                                     const float *scale, const float *bias, float *y)
 {
-    UNITS(p)
+    UNITS(p, team)
     {
         const Unit u = unit(p, i_);
         float k[LANES] = { 0 }, m[LANES] = { 0 }, b[LANES] = { 0 };
@@ -140,26 +124,26 @@ static void batchnorm_blocked_apply(const Plan *p, const float *x, const float *
 
 static Status batchnorm_blocked_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    (void)ctx;
-    batchnorm_blocked_apply(state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data);
+    batchnorm_blocked_apply(state, team_of(ctx, in), in[0].data, in[3].data, in[4].data, in[1].data, in[2].data,
+                            out[0].data);
     return ST_OK;
 }
 
 static Status run_apply(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    (void)ctx;
-    batchnorm_blocked_apply(state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data);
+    batchnorm_blocked_apply(state, team_of(ctx, in), in[0].data, in[1].data, in[2].data, in[3].data, in[4].data,
+                            out[0].data);
     return ST_OK;
 }
 
 static Status run_grad_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const BatchNorm *p = state;
+    const int team = team_of(ctx, in);
     const float *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data;
     float *sums = out[0].data;
 
-    (void)ctx;
-    UNITS(p)
+    UNITS(p, team)
     {
         const Unit u = unit(p, i_);
         double sum[LANES] = { 0 }, more[LANES] = { 0 }, m[LANES] = { 0 };
@@ -178,13 +162,13 @@ static Status run_grad_stats(KernelCtx *ctx, void *state, const Tensor *in, Tens
 
 static Status run_grad_input(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const BatchNorm *p = state;
+    const int team = team_of(ctx, in);
     const float *x = in[0].data, *dy = in[1].data, *mean = in[2].data, *var = in[3].data, *scale = in[4].data;
     const float *sums = in[5].data, count = *(const float *)in[6].data;
     float *dx = out[0].data;
 
-    (void)ctx;
-    UNITS(p)
+    UNITS(p, team)
     {
         const Unit u = unit(p, i_);
         float k[LANES] = { 0 }, m[LANES] = { 0 }, a[LANES] = { 0 }, b[LANES] = { 0 };
@@ -203,8 +187,8 @@ static Status run_grad_input(KernelCtx *ctx, void *state, const Tensor *in, Tens
     return ST_OK;
 }
 
-#define COMMON                                                                                                         \
-    .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = batchnorm_blocked_prepare, .release = free, \
+#define COMMON                                                                                                  \
+    .dtypes = DTYPE_BIT(DT_FLOAT32), .layouts = channels_inner, .prepare = batch_norm_prepare, .release = free, \
     .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization_inner, .op = &op_BatchNormalization, COMMON, .supports = infers,

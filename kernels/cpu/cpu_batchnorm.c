@@ -7,29 +7,12 @@
 #include "kernels/backend.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "kernels/cpu/team.h"
-#include "kernels/ref/moments.h"
+#include "kernels/ref/batch_norm.h"
 #include "kernels/typed.h"
 
-typedef struct {
-    int64_t n, c, inner;
-    double epsilon;
-    int team;
-    bool has_dscale, has_dbias; /* BatchNormGradInput gives them too */
-} Plan;
-
-static Status cpu_batchnorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const Shape *x = in_value(g, n, 0)->shape;
-    Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
-    p.epsilon = node_attr(n, "epsilon") ? node_float(n, "epsilon") : 0;
-    p.team = team_size(ctx->n_threads, shape_numel(x));
-    p.has_dscale = n->op == &op_BatchNormGradInput && has_out(n, 1);
-    p.has_dbias = n->op == &op_BatchNormGradInput && has_out(n, 2);
-    return kernel_state(state, &p, sizeof p);
-}
-
 /* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */
-#define CHANNELS(p) _Pragma("omp parallel for num_threads(p->team) schedule(static)") for (int64_t c = 0; c < p->c; c++)
+#define CHANNELS(p, team) \
+    _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < p->c; c++)
 #define PLANES(p) for (int64_t s_ = 0, at = c * p->inner; s_ < p->n; s_++, at += p->c * p->inner)
 
 enum { LANES = 32 }; /* sums side by side, so that no addition waits for the one before, whatever a plane's size */
@@ -58,11 +41,12 @@ static double total(double *lane)
 #define BODY "kernels/cpu/cpu_batchnorm.inc"
 #include "kernels/each_type.inc"
 
-RUN_FLOAT(run_stats, stats, state, in[0].data, out[0].data)
-RUN_FLOAT(run_norm, apply, state, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
-RUN_FLOAT(run_apply, apply, state, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
-RUN_FLOAT(run_grad_stats, grad_stats, state, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
-RUN_FLOAT(run_grad_input, grad_input, state, in, out)
+#define TEAM team_size(ctx->n_threads, tensor_numel(&in[0]))
+RUN_FLOAT(run_stats, stats, state, TEAM, in[0].data, out[0].data)
+RUN_FLOAT(run_norm, apply, state, TEAM, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run_apply, apply, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
+RUN_FLOAT(run_grad_stats, grad_stats, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN_FLOAT(run_grad_input, grad_input, state, TEAM, in, out)
 
 static bool infers(const Graph *g, const Node *n)
 {
@@ -77,7 +61,7 @@ static bool differentiates(const Graph *g, const Node *n)
     return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = cpu_batchnorm_prepare, .release = free, .shares = true
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = batch_norm_prepare, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);

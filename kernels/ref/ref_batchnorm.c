@@ -3,26 +3,27 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/ref/moments.h"
+#include "kernels/ref/batch_norm.h"
 #include "graph/ops/batchnorm.gen.h"
+#include "graph/tensor/layout.h"
 #include "kernels/ref/ref.h"
 
-typedef struct {
-    int64_t n, c, inner; /* samples, channels, positions */
-    double epsilon, momentum;
-    bool clamp, unbiased, has_mean, has_var; /* has: running statistics are wanted */
-    bool relu;                               /* dy is that of the Relu behind */
-    bool has_dscale, has_dbias;              /* BatchNormGradInput gives them too */
-} Plan;
-
-static Status ref_batchnorm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+/* How the channels of x lie. */
+static BatchNorm batch_norm_of(const Shape *x, Layout layout)
 {
-    const Shape *x = in_value(g, n, 0)->shape;
-    Plan p = { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) };
+    return (BatchNorm){
+        .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank), .side = layout_channels(layout, x)
+    };
+}
+
+Status batch_norm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const Value *x = in_value(g, n, 0);
+    BatchNorm p = batch_norm_of(x->shape, x->layout);
 
     (void)ctx;
-    p.has_mean = p.has_dscale = has_out(n, 1);
-    p.has_var = p.has_dbias = has_out(n, 2);
+    p.wants[0] = has_out(n, 1);
+    p.wants[1] = has_out(n, 2);
     p.relu = n->op == &op_BatchNormGradStats ? has_in(n, 5) : n->op == &op_BatchNormGradInput && has_in(n, 7);
     if (node_attr(n, "epsilon"))
         p.epsilon = node_float(n, "epsilon");
@@ -140,21 +141,15 @@ static Status ref_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor 
 
 /* ---- statistics of data, merged at once ---- */
 
-typedef struct {
-    Plan data;
-    MergePlan merge;
-} MomentsPlan;
-
 static Status prepare_moments(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *x = in_value(g, n, 0)->shape;
-    const MomentsPlan p = { { .n = x->dim[0], .c = x->dim[1], .inner = shape_count(x, 2, x->rank) },
-                            { .channels = x->dim[1],
-                              .keep = node_float(n, "keep"),
-                              .take = node_float(n, "take"),
-                              .unbiased = node_int(n, "unbiased"),
-                              .running = { has_in(n, 1), has_in(n, 2) } } };
-    const size_t row = (size_t)(2 * x->dim[1] + 1) * sizeof(double);
+    const int64_t channels = in_value(g, n, 0)->shape->dim[1];
+    const MergePlan p = { .channels = channels,
+                          .keep = node_float(n, "keep"),
+                          .take = node_float(n, "take"),
+                          .unbiased = node_int(n, "unbiased"),
+                          .running = { has_in(n, 1), has_in(n, 2) } };
+    const size_t row = (size_t)(2 * channels + 1) * sizeof(double);
 
     ctx->scratch_bytes = row > ctx->scratch_bytes ? row : ctx->scratch_bytes;
     return kernel_state(state, &p, sizeof p);
@@ -162,26 +157,22 @@ static Status prepare_moments(void **state, KernelCtx *ctx, const Graph *g, cons
 
 static Status run_moments(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const MomentsPlan *p = state;
+    BatchNorm data = batch_norm_of(&in[0].shape, LAYOUT_ROWS);
     Tensor row = { .dtype = DT_FLOAT64, .data = ctx->scratch };
-    Plan data = p->data;
 
     TRY(run_stats(ctx, &data, in, &row));
-    return merge_rows(&p->merge, ctx->scratch, 1, *(const double *)ctx->scratch, in, out);
+    return merge_rows(state, ctx->scratch, 1, *(const double *)ctx->scratch, in, out);
 }
-
-typedef struct {
-    double keep, take;
-    int64_t sets, channels;
-    bool average;
-    MergePlan merge;
-} SetsPlan;
 
 static Status prepare_sets(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *sets = in_value(g, n, 1)->shape;
-    const SetsPlan p = { node_float(n, "keep"), node_float(n, "take"),       sets->dim[0],
-                         sets->dim[1],          node_int(n, "average") != 0, { .unbiased = node_int(n, "unbiased") } };
+    const MergePlan p = { .sets = sets->dim[0],
+                          .channels = sets->dim[1],
+                          .keep = node_float(n, "keep"),
+                          .take = node_float(n, "take"),
+                          .unbiased = node_int(n, "unbiased"),
+                          .average = node_int(n, "average") != 0 };
 
     (void)ctx;
     return kernel_state(state, &p, sizeof p);
@@ -189,7 +180,7 @@ static Status prepare_sets(void **state, KernelCtx *ctx, const Graph *g, const N
 
 static Status run_sets(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const SetsPlan *p = state;
+    const MergePlan *p = state;
     const double *rows = in[0].data;
 
     (void)ctx;
@@ -205,8 +196,8 @@ static Status run_sets(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 
                 if (counts)
                     next = old * p->keep +
-                           p->take * (k ? row[1 + p->channels + c] / row[0] * ref_merge_correction(&p->merge, row[0])
-                                        : row[1 + c]);
+                           p->take *
+                               (k ? row[1 + p->channels + c] / row[0] * ref_merge_correction(p, row[0]) : row[1 + c]);
                 tensor_set_float(&out[2 + k], r * p->channels + c, next);
                 sum += r && !p->average ? 0 : next;
             }
@@ -254,7 +245,7 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = ref_batchnorm_prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = batch_norm_prepare, .release = free
 
 DEFINE_KERNEL(ref_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(ref_batch_normalization_training, .op = &op_BatchNormalization, COMMON, .supports = trains,
