@@ -65,7 +65,8 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
                            .later = node_float(n, "later"),
                            .causal = node_int(n, "causal") && node_float(n, "later") == -INFINITY,
                            .replaced = node_int(n, "causal") && node_float(n, "later") != -INFINITY,
-                           .safe = node_int(n, "safe") };
+                           .safe = node_int(n, "safe"),
+                           .mask = has_in(n, mask) ? mask : -1 };
     if (k) {
         a->batch = q->dim[0];
         a->tq = q->dim[1];
@@ -76,7 +77,7 @@ void attention_sizes(AttentionSizes *a, const Graph *g, const Node *n)
         a->part[1] = a->part[2] = attention_rows_of(k);
     } else
         sizes_packed(a, g, n);
-    if (has_in(n, mask)) {
+    if (a->mask >= 0) {
         const Shape *m = in_value(g, n, mask)->shape;
 
         for (int i = 0; i < 4; i++)

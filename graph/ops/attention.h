@@ -15,6 +15,7 @@ typedef struct {
     bool causal, replaced;    /* causal: later keys are masked; replaced: they score `later` instead of their product */
     bool safe;                /* a fully masked row gives zeros, and an infinite statistic */
     AttentionPart part[3], y; /* strides of Q, K, V (and dQ, dK, dV) in their tensors; strides of Y */
+    int mask;                 /* input that holds the mask; -1: none */
     int64_t mask_step[4];     /* strides of the mask by batch, head, query, key; 0 where it is broadcast */
 } AttentionSizes;
 

@@ -24,7 +24,7 @@ enum { Q, K, V };
 
 typedef struct {
     AttentionSizes sizes;
-    int mask, team;     /* which input the mask is; -1: none */
+    int team;
     int64_t rows;       /* of a block */
     int64_t wide;       /* from a row of scores to the next */
     bool tiles;         /* products by tile.h */
@@ -62,7 +62,6 @@ static Status cpu_attention_prepare(void **state, KernelCtx *ctx, const Graph *g
     if (!p)
         return FAIL_NOMEM();
     attention_sizes(&p->sizes, g, n);
-    p->mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
     rows = BLOCK_ELEMENTS / p->sizes.tk / ROWS_LEAST * ROWS_LEAST;
     rows = least(rows < ROWS_LEAST ? ROWS_LEAST : rows, p->sizes.causal ? ROWS_CAUSAL : ROWS_MOST);
     p->rows = least(rows, p->sizes.tq);
@@ -182,7 +181,7 @@ static Status run_all(KernelCtx *ctx, const Work *w, DType type)
     return team_status(&failure);
 }
 
-static const Tensor *mask_of(const Plan *p, const Tensor *in) { return p->mask < 0 ? NULL : &in[p->mask]; }
+static const Tensor *mask_of(const Plan *p, const Tensor *in) { return p->sizes.mask < 0 ? NULL : &in[p->sizes.mask]; }
 
 static Status cpu_attention_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

@@ -35,7 +35,7 @@ static bool cuda_attention_fits(const Graph *g, const Node *n)
     AttentionSizes a;
 
     attention_sizes(&a, g, n);
-    if (has_in(n, attention_mask(n)) || a.safe || a.replaced || a.depth % DEPTH_STEP || a.depth > DEPTH_MOST)
+    if (a.mask >= 0 || a.safe || a.replaced || a.depth % DEPTH_STEP || a.depth > DEPTH_MOST)
         return false;
     const int64_t sizes[] = { a.batch, a.tq, a.tk, a.heads, a.depth };
 

@@ -6,20 +6,14 @@
 #include "graph/ops/attention.gen.h"
 #include "kernels/ref/ref.h"
 
-typedef struct {
-    AttentionSizes sizes;
-    int mask; /* which input it is; -1: none */
-} Plan;
-
 static Status ref_attention_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, bool of_head)
 {
-    Plan p = { 0 };
+    AttentionSizes p;
     int64_t sums;
     size_t bytes;
 
-    attention_sizes(&p.sizes, g, n);
-    p.mask = has_in(n, attention_mask(n)) ? attention_mask(n) : -1;
-    sums = p.sizes.tk * (1 + (of_head ? 2 * p.sizes.depth : 0));
+    attention_sizes(&p, g, n);
+    sums = p.tk * (1 + (of_head ? 2 * p.depth : 0));
     bytes = (size_t)sums * sizeof(double);
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
     return kernel_state(state, &p, sizeof p);
@@ -66,26 +60,26 @@ static bool hidden(const AttentionSizes *p, const Tensor *mask, int64_t b, int64
 #undef T
 #undef S
 
-static Status forward(KernelCtx *ctx, const Plan *p, const Tensor *in, int k, int v, Tensor *out)
+static Status forward(KernelCtx *ctx, const AttentionSizes *p, const Tensor *in, int k, int v, Tensor *out)
 {
     const Tensor *mask = p->mask < 0 ? NULL : &in[p->mask];
 
     if (in[0].dtype == DT_FLOAT32)
-        forward_f32(&p->sizes, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
+        forward_f32(p, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
     else
-        forward_f64(&p->sizes, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
+        forward_f64(p, &in[0], &in[k], &in[v], mask, out[0].data, out[1].data, ctx->scratch);
     return ST_OK;
 }
 
-static Status backward(KernelCtx *ctx, const Plan *p, const Tensor *in, const Tensor *const role[6],
+static Status backward(KernelCtx *ctx, const AttentionSizes *p, const Tensor *in, const Tensor *const role[6],
                        Tensor *const out[3])
 {
     const Tensor *mask = p->mask < 0 ? NULL : &in[p->mask];
 
     if (in[0].dtype == DT_FLOAT32)
-        backward_f32(&p->sizes, role, mask, out, ctx->scratch);
+        backward_f32(p, role, mask, out, ctx->scratch);
     else
-        backward_f64(&p->sizes, role, mask, out, ctx->scratch);
+        backward_f64(p, role, mask, out, ctx->scratch);
     return ST_OK;
 }
 
