@@ -1,32 +1,9 @@
 /* Dropout on CPUs, vectorised: a Philox block serves four elements, and the blocks are independent. */
 #include "kernels/cpu/cpu_elementwise.h"
 #include "graph/ops/random.gen.h"
-#include "kernels/philox.h"
+#include "kernels/ref/random_draw.h"
 
 enum { CHUNK = 1 << 14 };
-
-typedef struct {
-    uint64_t seed, threshold;
-    uint32_t key;
-    PhiloxSpan span;
-    double scale;
-} Plan;
-
-static Status cpu_random_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    const Shape *s = value(g, n->out[0])->shape;
-    const int axis = (int)node_int(n, "split_axis");
-    const double ratio = node_float(n, "ratio");
-    Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
-
-    (void)ctx;
-    p.threshold = philox_threshold(ratio);
-    p.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
-    p.span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                      : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
-                                    node_int(n, "split_dim"), node_int(n, "split_offset"));
-    return kernel_state(state, &p, sizeof p);
-}
 
 static void draw_one(uint8_t *mask, PhiloxKey key, uint64_t threshold, int64_t global)
 {
@@ -58,23 +35,24 @@ static void cpu_random_draw(uint8_t *mask, PhiloxKey key, uint64_t threshold, in
 #include "kernels/each_type.inc"
 
 /* Draws the mask of chunk c of row o and applies it. */
-static void drop_chunk(const Plan *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
+static void drop_chunk(const RandomDraw *p, PhiloxKey key, const Tensor *in, Tensor *out, int64_t o, int64_t c)
 {
     const int64_t from = c * CHUNK, n = p->span.row - from < CHUNK ? p->span.row - from : CHUNK,
                   at = o * p->span.row + from;
+    const double scale = dropout_scale(p->ratio);
     uint8_t *mask = (uint8_t *)out[1].data + at;
 
-    cpu_random_draw(mask, key, p->threshold, o * p->span.global_row + p->span.global_start + from, n);
+    cpu_random_draw(mask, key, philox_threshold(p->ratio), o * p->span.global_row + p->span.global_start + from, n);
     if (in[0].dtype == DT_FLOAT32)
-        apply_f32((float *)out[0].data + at, (const float *)in[0].data + at, mask, (float)p->scale, n);
+        apply_f32((float *)out[0].data + at, (const float *)in[0].data + at, mask, (float)scale, n);
     else
-        apply_f64((double *)out[0].data + at, (const double *)in[0].data + at, mask, p->scale, n);
+        apply_f64((double *)out[0].data + at, (const double *)in[0].data + at, mask, scale, n);
 }
 
 static Status cpu_random_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
-    const PhiloxKey key = { p->seed, (uint32_t) * (const int64_t *)in[1].data, p->key };
+    const RandomDraw *p = state;
+    const PhiloxKey key = random_key(p, &in[1]);
     const int64_t chunks = (p->span.row + CHUNK - 1) / CHUNK, tasks = p->span.outer * chunks;
     const int threads = p->span.outer * p->span.row < CHUNK ? 1 : ctx->n_threads;
 
@@ -84,16 +62,16 @@ static Status cpu_random_run(KernelCtx *ctx, void *state, const Tensor *in, Tens
     return ST_OK;
 }
 
-DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = cpu_random_prepare,
+DEFINE_KERNEL(cpu_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = random_draw_prepare,
               .run = cpu_random_run, .release = free);
 
 static Status cpu_random_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const RowFn fn = in_value(g, n, 0)->dtype == DT_FLOAT32 ? grad_f32 : grad_f64;
-    const double ratio = node_float(n, "ratio");
+
     (void)ctx;
     TRY(elementwise_prepare(state, g, n, 2, (const RowFn[]){ fn, fn, fn, fn }));
-    ((Elementwise *)*state)->param[0] = ratio < 1 ? 1 / (1 - ratio) : 0;
+    ((Elementwise *)*state)->param[0] = dropout_scale(node_float(n, "ratio"));
     return ST_OK;
 }
 

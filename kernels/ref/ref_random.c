@@ -1,30 +1,24 @@
 /* Random operators: Philox for ours, numpy's Mersenne twister for ONNX's Dropout. */
 #include <math.h>
 
-#include "kernels/philox.h"
 #include "graph/ops/random.gen.h"
+#include "kernels/ref/random_draw.h"
 #include "kernels/ref/ref.h"
 
 /* ---- keyed by (seed, draw, key, global element) ---- */
 
-typedef struct {
-    uint64_t seed;
-    uint32_t key;
-    PhiloxSpan span;
-    double ratio, a, b;
-    bool normal;
-} Plan;
-
-static Status prepare_keyed(void **state, const Graph *g, const Node *n)
+Status random_draw_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const Shape *s = value(g, n->out[0])->shape;
-    int axis = (int)node_int(n, "split_axis");
-    int64_t dim = axis < 0 ? 1 : s->dim[axis];
-    Plan p = { .seed = (uint64_t)node_int(n, "seed"), .key = (uint32_t)node_int(n, "key") };
+    const bool dropout = n->op == &op_RandomDropout;
+    const RandomDraw p = { .seed = (uint64_t)node_int(n, "seed"),
+                           .key = (uint32_t)node_int(n, "key"),
+                           .span = random_span(n, value(g, n->out[0])->shape),
+                           .ratio = dropout ? node_float(n, "ratio") : 0,
+                           .a = dropout ? 0 : node_float(n, "a"),
+                           .b = dropout ? 0 : node_float(n, "b"),
+                           .normal = !dropout && node_int(n, "normal") };
 
-    p.span = axis < 0 ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                      : philox_span(shape_count(s, 0, axis), dim, shape_count(s, axis + 1, s->rank),
-                                    node_int(n, "split_dim"), node_int(n, "split_offset"));
+    (void)ctx;
     return kernel_state(state, &p, sizeof p);
 }
 
@@ -35,12 +29,7 @@ typedef struct {
     int64_t global; /* the number of the element among those of all parts */
 } Words;
 
-static Words words_of(const Plan *p, const Tensor *draw)
-{
-    return (Words){ .key = { p->seed, (uint32_t) * (const int64_t *)draw->data, p->key } };
-}
-
-static uint32_t next_word(Words *w, const Plan *p, int64_t at)
+static uint32_t next_word(Words *w, const RandomDraw *p, int64_t at)
 {
     const int64_t i = at % p->span.row;
 
@@ -53,40 +42,30 @@ static uint32_t next_word(Words *w, const Plan *p, int64_t at)
 #define BODY "kernels/ref/ref_random.inc"
 #include "kernels/each_type.inc"
 
-static double scale_of(double ratio) { return ratio < 1 ? 1 / (1 - ratio) : 0; }
-
-static Status prepare_random_dropout(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    (void)ctx;
-    TRY(prepare_keyed(state, g, n));
-    ((Plan *)*state)->ratio = node_float(n, "ratio");
-    return ST_OK;
-}
-
 static Status run_random_dropout(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const RandomDraw *p = state;
     const uint64_t threshold = philox_threshold(p->ratio);
     const int64_t n = tensor_numel(out);
-    Words words = words_of(p, &in[1]);
+    Words words = { .key = random_key(p, &in[1]) };
     uint8_t *mask = out[1].data;
 
     (void)ctx;
     for (int64_t i = 0; i < n; i++)
         mask[i] = next_word(&words, p, i) >= threshold;
     if (in[0].dtype == DT_FLOAT32)
-        drop_f32(scale_of(p->ratio), in[0].data, mask, out->data, n);
+        drop_f32(dropout_scale(p->ratio), in[0].data, mask, out->data, n);
     else
-        drop_f64(scale_of(p->ratio), in[0].data, mask, out->data, n);
+        drop_f64(dropout_scale(p->ratio), in[0].data, mask, out->data, n);
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = prepare_random_dropout,
+DEFINE_KERNEL(ref_random_dropout, .op = &op_RandomDropout, .dtypes = DTYPES_F32_F64, .prepare = random_draw_prepare,
               .run = run_random_dropout, .release = free);
 
 static Status prepare_dropout_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const double scale = scale_of(node_float(n, "ratio"));
+    const double scale = dropout_scale(node_float(n, "ratio"));
 
     (void)ctx;
     (void)g;
@@ -97,19 +76,6 @@ RUN_FLOAT(run_dropout_grad, drop, *(const double *)state, in[0].data, in[1].data
 
 DEFINE_KERNEL(ref_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_dropout_grad,
               .run = run_dropout_grad, .release = free);
-
-static Status prepare_random(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    Plan *p;
-
-    (void)ctx;
-    TRY(prepare_keyed(state, g, n));
-    p = *state;
-    p->normal = node_int(n, "normal") != 0;
-    p->a = node_float(n, "a");
-    p->b = node_float(n, "b");
-    return ST_OK;
-}
 
 /* Box and Muller: words 0, 1 of a block make normals 0 and 1, words 2, 3 make normals 2 and 3. */
 static double normal_of(const PhiloxBlock *block, int64_t element)
@@ -122,9 +88,9 @@ static double normal_of(const PhiloxBlock *block, int64_t element)
 
 static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const RandomDraw *p = state;
     const bool is_float = out->dtype == DT_FLOAT32;
-    Words words = words_of(p, &in[0]);
+    Words words = { .key = random_key(p, &in[0]) };
 
     (void)ctx;
     for (int64_t i = 0, n = tensor_numel(out); i < n; i++) {
@@ -136,7 +102,7 @@ static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     return ST_OK;
 }
 
-DEFINE_KERNEL(ref_random, .op = &op_Random, .prepare = prepare_random, .run = run_random, .release = free);
+DEFINE_KERNEL(ref_random, .op = &op_Random, .prepare = random_draw_prepare, .run = run_random, .release = free);
 
 /* ---- ONNX's Dropout, as its reference implementation computes it: numpy.random.RandomState(seed).uniform() >= ratio
  * ---- */
@@ -181,34 +147,28 @@ static double twister_uniform(Twister *t)
     return (high * 67108864.0 + low) / 9007199254740992.0;
 }
 
-typedef struct {
-    uint32_t seed;
-    bool has_ratio, has_mode, has_mask;
-} Dropout;
-
+/* The state's mode is the seed. */
 static Status prepare_dropout(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     (void)ctx;
-    (void)g;
-    return kernel_state(state, &(Dropout){ (uint32_t)node_int(n, "seed"), has_in(n, 1), has_in(n, 2), has_out(n, 1) },
-                        sizeof(Dropout));
+    return ref_mode_prepare(state, g, n, node_int(n, "seed"));
 }
 
 static Status run_dropout(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Dropout *d = state;
-    const bool training = d->has_mode && tensor_int(&in[2], 0) != 0;
-    const double ratio = d->has_ratio ? tensor_float(&in[1], 0) : 0.5, scale = ratio < 1 ? 1 / (1 - ratio) : 0;
+    const RefNode *p = state;
+    const bool training = ref_in(p, in, 2) && tensor_int(&in[2], 0) != 0, has_mask = ref_out(p, out, 1);
+    const double ratio = ref_in(p, in, 1) ? tensor_float(&in[1], 0) : 0.5, scale = dropout_scale(ratio);
     Twister twister;
 
     (void)ctx;
-    twister_seed(&twister, d->seed);
+    twister_seed(&twister, (uint32_t)p->mode);
     for (int64_t i = 0, count = tensor_numel(out); i < count; i++) {
         bool keep = !training || ratio == 0 || twister_uniform(&twister) >= ratio;
         double x = tensor_float(&in[0], i);
 
         tensor_set_float(&out[0], i, !keep ? 0 : training ? x * scale : x);
-        if (d->has_mask)
+        if (has_mask)
             ((uint8_t *)out[1].data)[i] = keep;
     }
     return ST_OK;
