@@ -8,29 +8,13 @@
 
 #include "kernels/cpu/team.h"
 
-typedef struct {
-    InterpolatePlan shape;
-    int n_threads;
-} Plan;
-
-static Status cpu_interpolate_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    Plan p = { .n_threads = ctx->n_threads };
-    void *shape;
-
-    TRY(interpolate_prepare(&shape, ctx, g, n));
-    p.shape = *(const InterpolatePlan *)shape;
-    free(shape);
-    return kernel_state(state, &p, sizeof p);
-}
-
 #define BODY "kernels/cpu/cpu_interpolate.inc"
 #include "kernels/each_type.inc"
 
-RUN_FLOAT(run, interpolate, state, in[0].data, in[1].data, in[2].data, out[0].data)
-RUN_FLOAT(run_back, spread, state, in[0].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run, interpolate, ctx->n_threads, state, in[0].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run_back, spread, ctx->n_threads, state, in[0].data, in[1].data, in[2].data, out[0].data)
 
-#define COMMON .dtypes = DTYPES_F32_F64, .prepare = cpu_interpolate_prepare, .release = free
+#define COMMON .dtypes = DTYPES_F32_F64, .prepare = interpolate_prepare, .release = free
 
 DEFINE_KERNEL(cpu_interpolate, .op = &op_Interpolate, COMMON, .run = run);
 DEFINE_KERNEL(cpu_interpolate_grad, .op = &op_InterpolateGrad, COMMON, .run = run_back);

@@ -7,16 +7,7 @@
 #include "graph/ops/metric.gen.h"
 #include "kernels/ref/nll.h"
 
-/* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
-
-typedef struct {
-    int64_t n, C, inner;
-} Extent;
-
-static Extent extent(const Shape *x, const Tensor *target)
-{
-    return (Extent){ tensor_numel(target), x->dim[1], shape_count(x, 2, x->rank) };
-}
+/* ---- class numbers: scores [N, C, inner], whose lines along C are samples; target [N, inner] ---- */
 
 #define BODY "kernels/cpu/cpu_loss.inc"
 #include "kernels/each_type.inc"
@@ -24,16 +15,16 @@ static Extent extent(const Shape *x, const Tensor *target)
 static Status cpu_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
-    Extent e = extent(&in[0].shape, &in[1]);
-    int64_t work = p->smoothing != 0 ? e.n * e.C : e.n;
+    const AxisLines e = shape_lines(&in[0].shape, 1);
+    const int64_t samples = e.outer * e.inner, work = p->smoothing != 0 ? samples * e.n : samples;
     int team = team_size(ctx->n_threads, work), parts = team_size(TEAM_MAX, work);
     double sum[TEAM_MAX][2], num = 0, den = 0;
 
-    TRY(nll_check_labels(p, &in[1], e.C));
+    TRY(nll_check_labels(p, &in[1], e.n));
 #pragma omp parallel for num_threads(team) schedule(static)
     for (int t = 0; t < parts; t++)
-        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(e.n, t, parts),
-                                                                team_begin(e.n, t + 1, parts), sum[t]);
+        (in[0].dtype == DT_FLOAT32 ? nll_sum_f32 : nll_sum_f64)(p, &e, in, team_begin(samples, t, parts),
+                                                                team_begin(samples, t + 1, parts), sum[t]);
     for (int t = 0; t < parts; t++) {
         num += sum[t][0];
         den += sum[t][1];
@@ -46,15 +37,15 @@ static Status cpu_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in
 static Status cpu_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
-    Extent e = extent(&out[0].shape, &in[1]);
-    int64_t outer = e.inner ? e.n / e.inner : 0, step = e.C * e.inner;
+    const AxisLines e = shape_lines(&out[0].shape, 1);
+    const int64_t step = e.n * e.inner;
     int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
 
-    TRY(nll_check_labels(p, &in[1], e.C));
+    TRY(nll_check_labels(p, &in[1], e.n));
     if (!tensor_numel(&out[0]))
         return ST_OK;
 #pragma omp parallel for num_threads(team) schedule(static)
-    for (int64_t o = 0; o < outer; o++)
+    for (int64_t o = 0; o < e.outer; o++)
         if (in[0].dtype == DT_FLOAT32)
             nll_grad_f32(p, &e, in, o, (float *)out[0].data + o * step);
         else
@@ -72,16 +63,16 @@ DEFINE_KERNEL(cpu_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .rank =
 static Status cpu_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Nll *p = state;
-    Extent e = extent(&in[0].shape, &in[1]);
+    const AxisLines e = shape_lines(&in[0].shape, 1);
     int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
     int64_t correct = 0, counted = 0;
 
 #pragma omp parallel for num_threads(team) schedule(static) reduction(+ : correct, counted)
-    for (int64_t i = 0; i < e.n; i++) {
-        int64_t at = i / e.inner * e.C * e.inner + i % e.inner, t = ref_index(&in[1], i), best;
+    for (int64_t i = 0; i < e.outer * e.inner; i++) {
+        int64_t at = line_at(&e, i), t = ref_index(&in[1], i), best;
 
-        best = in[0].dtype == DT_FLOAT32 ? best_f32((const float *)in[0].data + at, e.C, e.inner)
-                                         : best_f64((const double *)in[0].data + at, e.C, e.inner);
+        best = in[0].dtype == DT_FLOAT32 ? best_f32((const float *)in[0].data + at, e.n, e.inner)
+                                         : best_f64((const double *)in[0].data + at, e.n, e.inner);
         counted += t != p->ignore;
         correct += t != p->ignore && t == best;
     }

@@ -7,11 +7,6 @@
 #include "graph/ops/pool.gen.h"
 #include "kernels/cpu/team.h"
 
-typedef struct {
-    int64_t planes, in_h, in_w, out_h, out_w;
-    int team;
-} Plan;
-
 static bool list_is(const Node *n, const char *name, int64_t wanted)
 {
     int count;
@@ -39,24 +34,6 @@ static bool supports_forward(const Graph *g, const Node *n)
 static bool supports_backward(const Graph *g, const Node *n)
 {
     return pool_2x2_fits(n, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
-}
-
-static Status pool_2x2_make_plan(void **state, KernelCtx *ctx, const Shape *x, const Shape *y)
-{
-    Plan p = {
-        x->dim[0] * x->dim[1], x->dim[2], x->dim[3], y->dim[2], y->dim[3], team_size(ctx->n_threads, shape_numel(x))
-    };
-    return kernel_state(state, &p, sizeof p);
-}
-
-static Status pool_2x2_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    return pool_2x2_make_plan(state, ctx, in_value(g, n, 0)->shape, value(g, n->out[0])->shape);
-}
-
-static Status pool_2x2_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    return pool_2x2_make_plan(state, ctx, value(g, n->out[0])->shape, in_value(g, n, 0)->shape);
 }
 
 typedef float V8 __attribute__((vector_size(32)));
@@ -162,50 +139,54 @@ static void grad_row(const float *x, int64_t w, const float *dy, float *dx, int6
 
 static Status pool_2x2_run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const int64_t *x_dim = in[0].shape.dim, *y_dim = out[0].shape.dim, planes = x_dim[0] * x_dim[1];
+    const int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
 
-    (void)ctx;
-#pragma omp parallel for num_threads(p->team) schedule(static)
-    for (int64_t c = 0; c < p->planes; c++) {
-        const float *x = (const float *)in[0].data + c * p->in_h * p->in_w;
-        float *y = (float *)out[0].data + c * p->out_h * p->out_w;
+    (void)state;
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t c = 0; c < planes; c++) {
+        const float *x = (const float *)in[0].data + c * x_dim[2] * x_dim[3];
+        float *y = (float *)out[0].data + c * y_dim[2] * y_dim[3];
 
-        for (int64_t i = 0; i < p->out_h; i++)
-            max_row(x + 2 * i * p->in_w, p->in_w, y + i * p->out_w, p->out_w);
+        for (int64_t i = 0; i < y_dim[2]; i++)
+            max_row(x + 2 * i * x_dim[3], x_dim[3], y + i * y_dim[3], y_dim[3]);
     }
     return ST_OK;
 }
 
-/* dx of one plane. */
-static void grad_plane(const Plan *p, const float *dy, const float *x, float *dx)
+/* dx of one plane of in_h x in_w elements. */
+static void grad_plane(int64_t in_h, int64_t in_w, const float *dy, const float *x, float *dx)
 {
-    for (int64_t i = 0; i < p->out_h; i++) {
-        int64_t at = 2 * i * p->in_w;
+    const int64_t out_h = in_h / 2, out_w = in_w / 2;
 
-        grad_row(x + at, p->in_w, dy + i * p->out_w, dx + at, p->out_w);
-        if (p->in_w % 2)
-            dx[at + p->in_w - 1] = dx[at + 2 * p->in_w - 1] = 0;
+    for (int64_t i = 0; i < out_h; i++) {
+        int64_t at = 2 * i * in_w;
+
+        grad_row(x + at, in_w, dy + i * out_w, dx + at, out_w);
+        if (in_w % 2)
+            dx[at + in_w - 1] = dx[at + 2 * in_w - 1] = 0;
     }
-    if (p->in_h % 2)
-        memset(dx + (p->in_h - 1) * p->in_w, 0, (size_t)p->in_w * sizeof *dx);
+    if (in_h % 2)
+        memset(dx + (in_h - 1) * in_w, 0, (size_t)in_w * sizeof *dx);
 }
 
 static Status pool_2x2_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const int64_t *dim = out[0].shape.dim, planes = dim[0] * dim[1], dy_plane = (dim[2] / 2) * (dim[3] / 2),
+                  x_plane = dim[2] * dim[3];
+    const int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
 
-    (void)ctx;
-#pragma omp parallel for num_threads(p->team) schedule(static)
-    for (int64_t c = 0; c < p->planes; c++)
-        grad_plane(p, (const float *)in[0].data + c * p->out_h * p->out_w,
-                   (const float *)in[1].data + c * p->in_h * p->in_w, (float *)out[0].data + c * p->in_h * p->in_w);
+    (void)state;
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t c = 0; c < planes; c++)
+        grad_plane(dim[2], dim[3], (const float *)in[0].data + c * dy_plane, (const float *)in[1].data + c * x_plane,
+                   (float *)out[0].data + c * x_plane);
     return ST_OK;
 }
 
 /* Before the kernels for any window. */
-#define FIRST .dtypes = DTYPE_BIT(DT_FLOAT32), .rank = -1, .release = free
+#define FIRST .dtypes = DTYPE_BIT(DT_FLOAT32), .rank = -1
 
-DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward,
-              .prepare = pool_2x2_prepare_forward, .run = pool_2x2_run_max);
+DEFINE_KERNEL(cpu_max_pool_2x2, .op = &op_MaxPool, FIRST, .supports = supports_forward, .run = pool_2x2_run_max);
 DEFINE_KERNEL(cpu_max_pool_2x2_grad, .op = &op_MaxPoolGrad, FIRST, .supports = supports_backward,
-              .prepare = pool_2x2_prepare_backward, .run = pool_2x2_run_grad);
+              .run = pool_2x2_run_grad);

@@ -45,45 +45,33 @@ static void release(void *state) { onednn_free(state); }
 
 /* ---- element by element ---- */
 
-/* An element's place is the sum of what its index along each axis adds, in any layout: so by axis, a table of both. */
+/* An element's place is the sum of what its index along each axis adds, in any layout.  The state is a table of both:
+ * an entry for each index along axis 0, then along axis 1 ... */
 typedef struct {
     int64_t from, to;
 } Step;
-
-typedef struct {
-    Step *axis[MAX_RANK];
-    Step step[];
-} Plan;
 
 static Status prepare_any(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *s = in_value(g, n, 0)->shape;
     int64_t index[MAX_RANK] = { 0 }, entries = 0;
-    Plan *p;
+    Step *step;
 
     (void)ctx;
     for (int k = 0; k < s->rank; k++)
         entries += s->dim[k];
-    if (!(p = malloc(sizeof *p + (size_t)entries * sizeof *p->step)))
+    if (!(step = malloc((size_t)(entries + 1) * sizeof *step)))
         return FAIL_NOMEM();
-    p->axis[0] = p->step;
-    for (int k = 0; k < s->rank; k++) {
+    *state = step;
+    for (int k = 0; k < s->rank; index[k++] = 0)
         for (index[k] = 0; index[k] < s->dim[k]; index[k]++)
-            p->axis[k][index[k]] = (Step){ layout_place(from(g, n), s, index), layout_place(to(g, n), s, index) };
-        index[k] = 0;
-        if (k + 1 < s->rank)
-            p->axis[k + 1] = p->axis[k] + s->dim[k];
-    }
-    *state = p;
+            *step++ = (Step){ layout_place(from(g, n), s, index), layout_place(to(g, n), s, index) };
     return ST_OK;
 }
 
 /* The last axis, from where the others' indices lead. */
-static void copy_last(const Plan *p, const Shape *s, size_t size, Step at, const char *x, char *y)
+static void copy_last(const Step *last, int64_t n, size_t size, Step at, const char *x, char *y)
 {
-    const Step *last = p->axis[s->rank - 1];
-    const int64_t n = s->dim[s->rank - 1];
-
     if (size == 1)
         for (int64_t i = 0; i < n; i++)
             y[at.to + last[i].to] = x[at.from + last[i].from];
@@ -94,9 +82,9 @@ static void copy_last(const Plan *p, const Shape *s, size_t size, Step at, const
 
 static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
     const Shape *s = &in[0].shape;
     const size_t size = dtype_size(in[0].dtype);
+    const Step *last = state;
     int64_t rows = shape_numel(s), index[MAX_RANK] = { 0 };
 
     (void)ctx;
@@ -105,14 +93,17 @@ static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
         return ST_OK;
     }
     rows /= s->dim[s->rank - 1];
+    for (int k = 0; k < s->rank - 1; k++)
+        last += s->dim[k];
     for (int64_t r = 0; r < rows; r++) {
+        const Step *axis = state;
         Step at = { 0, 0 };
 
-        for (int k = 0; k < s->rank - 1; k++) {
-            at.from += p->axis[k][index[k]].from;
-            at.to += p->axis[k][index[k]].to;
+        for (int k = 0; k < s->rank - 1; axis += s->dim[k++]) {
+            at.from += axis[index[k]].from;
+            at.to += axis[index[k]].to;
         }
-        copy_last(p, s, size, at, in[0].data, out[0].data);
+        copy_last(last, s->dim[s->rank - 1], size, at, in[0].data, out[0].data);
         for (int k = s->rank - 2; k >= 0 && ++index[k] == s->dim[k]; k--)
             index[k] = 0;
     }

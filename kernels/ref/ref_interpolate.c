@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef InterpolatePlan Plan;
-
 Status interpolate_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool back = n->op == &op_InterpolateGrad;
@@ -15,9 +13,9 @@ Status interpolate_prepare(void **state, KernelCtx *ctx, const Graph *g, const N
 
     (void)ctx;
     return kernel_state(state,
-                        &(Plan){ shape_count(x, 0, axis), x->dim[axis], table->dim[0],
-                                 shape_count(x, axis + 1, x->rank), table->dim[1] },
-                        sizeof(Plan));
+                        &(InterpolatePlan){ shape_count(x, 0, axis), x->dim[axis], table->dim[0],
+                                            shape_count(x, axis + 1, x->rank), table->dim[1] },
+                        sizeof(InterpolatePlan));
 }
 
 #define BODY "kernels/ref/ref_interpolate.inc"
