@@ -312,31 +312,29 @@ static Status cudnn_plan_choose(Search *s, GpuPlan **out, size_t *workspace)
 
 /* ---- plans made before: by this process, on disk ---- */
 
-typedef struct {
-    char text[1024];
-    size_t n;
-} Key;
+enum { KEY_SIZE = 1024 };
 
 /* A plan for a described device is for properties that are guessed in part, and may never have been loaded: not for the
- * device. */
-static void cache_key(Key *k, const GpuDevice *d, const CudnnRequest *r)
+ * device.  A call that is too long for a key gets "", which nothing is kept under. */
+static void cache_key(char key[KEY_SIZE], const GpuDevice *d, const CudnnRequest *r)
 {
-    int n = snprintf(k->text, sizeof k->text, "%s|%s%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name,
+    int n = snprintf(key, KEY_SIZE, "%s|%s%s|sm%d|%d|tf32 %d|tune %d|cudnn %d", r->key, d->info.name,
                      d->index < 0 ? " described" : "", d->info.capability, d->info.multiprocessors, d->tf32, d->tune,
                      (int)cudnnGetVersion());
 
-    k->n = n < (int)sizeof k->text ? (size_t)n : 0;
+    if (n >= KEY_SIZE)
+        key[0] = '\0';
 }
 
 /* The plan that this process made before for the same call. */
-static Status from_memory(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
+static Status from_memory(GpuDevice *d, const CudnnGraph *g, const char *key, CudnnPlan **out)
 {
     CudnnExecution *e = d->cudnn->made;
 
     *out = NULL;
-    while (e && strcmp(e->key, k->text))
+    while (e && strcmp(e->key, key))
         e = e->next;
-    if (!e || !k->n)
+    if (!e || !*key)
         return ST_OK;
     if (!(*out = wrap(d, g, e->plan, e->workspace)))
         return FAIL_NOMEM();
@@ -345,20 +343,20 @@ static Status from_memory(GpuDevice *d, const CudnnGraph *g, const Key *k, Cudnn
 }
 
 /* Without memory for the copy the plan stays its own. */
-static void to_memory(CudnnPlan *p, const Key *k)
+static void to_memory(CudnnPlan *p, const char *key)
 {
     CudnnState *c = p->plan.device->cudnn;
-    CudnnExecution *e = k->n ? malloc(sizeof *e + k->n + 1) : NULL;
+    CudnnExecution *e = *key ? malloc(sizeof *e + strlen(key) + 1) : NULL;
 
     if (!e)
         return;
     *e = (CudnnExecution){ c->made, p->execution, (int64_t)(p->workspace - p->own) };
-    memcpy(e->key, k->text, k->n + 1);
+    memcpy(e->key, key, strlen(key) + 1);
     c->made = e;
     p->shared = true;
 }
 
-static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnPlan **out)
+static Status from_cache(GpuDevice *d, const CudnnGraph *g, const char *key, CudnnPlan **out)
 {
     CudnnDescriptor plan = NULL;
     CudnnState *c = d->cudnn;
@@ -367,9 +365,9 @@ static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnP
     int64_t bytes = -1;
 
     *out = NULL;
-    if (!k->n)
+    if (!*key)
         return ST_OK;
-    TRY(cache_read(d, "cudnn", k->text, k->n, &json, &n));
+    TRY(cache_read(d, "cudnn", key, strlen(key), &json, &n));
     if (json && !cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) &&
         !(c->handle ? cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &c->handle)
                     : cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
@@ -386,19 +384,19 @@ static Status from_cache(GpuDevice *d, const CudnnGraph *g, const Key *k, CudnnP
     return bytes >= 0 ? FAIL_NOMEM() : ST_OK;
 }
 
-static void to_cache(const GpuDevice *d, const CudnnPlan *p, const Key *k)
+static void to_cache(const GpuDevice *d, const CudnnPlan *p, const char *key)
 {
     int64_t n = 0;
     char *json;
 
-    if (!k->n ||
+    if (!*key ||
         cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n,
                                  NULL) ||
         n <= 0 || !(json = malloc((size_t)n)))
         return;
     if (!cudnnBackendGetAttribute(p->execution, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n,
                                   json))
-        cache_write(d, "cudnn", k->text, k->n, json, (size_t)n);
+        cache_write(d, "cudnn", key, strlen(key), json, (size_t)n);
     free(json);
 }
 
@@ -410,17 +408,17 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
     CudnnDescriptor graph;
     CudnnPlan *known;
     Status st;
-    Key k;
+    char key[KEY_SIZE];
 
     TRY(cudnn_open(d));
     if (g->status)
         return g->status;
-    cache_key(&k, d, r);
-    TRY(from_memory(d, g, &k, &known));
+    cache_key(key, d, r);
+    TRY(from_memory(d, g, key, &known));
     if (!known) {
-        TRY(from_cache(d, g, &k, &known));
+        TRY(from_cache(d, g, key, &known));
         if (known)
-            to_memory(known, &k);
+            to_memory(known, key);
     }
     if (known) {
         *workspace = known->workspace;
@@ -436,8 +434,8 @@ Status cudnn_plan_make(GpuDevice *d, CudnnGraph *g, const CudnnRequest *r, GpuPl
     if (!st)
         st = cudnn_plan_choose(&s, out, workspace);
     if (!st) {
-        to_cache(d, (CudnnPlan *)*out, &k);
-        to_memory((CudnnPlan *)*out, &k);
+        to_cache(d, (CudnnPlan *)*out, key);
+        to_memory((CudnnPlan *)*out, key);
     }
     for (int i = 0; i < s.n_found; i++)
         plan_release(s.found[i]);

@@ -97,38 +97,19 @@ Status gemm_bench_open(GpuDevice *d, GemmBench *b, const GpuGemm *g, const cubla
 
 /* ---- the race ---- */
 
-typedef struct {
-    cudaEvent_t from, to;
-} Clock;
-
-static void clock_close(const Clock *c)
-{
-    if (c->from)
-        (void)cudaEventDestroy(c->from);
-    if (c->to)
-        (void)cudaEventDestroy(c->to);
-}
-
-static Status clock_open(const GpuDevice *d, Clock *c)
-{
-    TRY_CUDART(d, cudaEventCreate(&c->from));
-    TRY_CUDART(d, cudaEventCreate(&c->to));
-    return ST_OK;
-}
-
 /* Milliseconds of REPEATS products after one that warms up. */
-static Status gemm_tune_measure(GemmPlan *p, const GemmBench *b, const Clock *clock,
+static Status gemm_tune_measure(GemmPlan *p, const GemmBench *b, cudaEvent_t from, cudaEvent_t to,
                                 const cublasLtMatmulHeuristicResult_t *c, float *ms)
 {
     GpuDevice *d = p->plan.device;
 
     TRY(gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize));
-    TRY_CUDART(d, cudaEventRecord(clock->from, b->stream));
+    TRY_CUDART(d, cudaEventRecord(from, b->stream));
     for (int i = 0; i < REPEATS; i++)
         TRY(gemm_enqueue(p, &c->algo, b->stream, b->buffer, b->workspace, c->workspaceSize));
-    TRY_CUDART(d, cudaEventRecord(clock->to, b->stream));
-    TRY_CUDART(d, cudaEventSynchronize(clock->to));
-    TRY_CUDART(d, cudaEventElapsedTime(ms, clock->from, clock->to));
+    TRY_CUDART(d, cudaEventRecord(to, b->stream));
+    TRY_CUDART(d, cudaEventSynchronize(to));
+    TRY_CUDART(d, cudaEventElapsedTime(ms, from, to));
     return ST_OK;
 }
 
@@ -138,16 +119,19 @@ static int race(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, i
     GpuDevice *d = p->plan.device;
     float best = INFINITY, ms;
     GemmBench b = { 0 };
-    Clock clock = { 0 };
+    cudaEvent_t from = NULL, to = NULL;
     int fastest = -1;
 
-    if (!gemm_bench_open(d, &b, &p->desc, candidate, n) && !clock_open(d, &clock))
+    if (!gemm_bench_open(d, &b, &p->desc, candidate, n) && !cudaEventCreate(&from) && !cudaEventCreate(&to))
         for (int i = 0; i < n; i++)
-            if (!candidate[i].state && !gemm_tune_measure(p, &b, &clock, &candidate[i], &ms) && ms < best) {
+            if (!candidate[i].state && !gemm_tune_measure(p, &b, from, to, &candidate[i], &ms) && ms < best) {
                 best = ms;
                 fastest = i;
             }
-    clock_close(&clock);
+    if (from)
+        (void)cudaEventDestroy(from);
+    if (to)
+        (void)cudaEventDestroy(to);
     gemm_bench_close(d, &b);
     return fastest;
 }
