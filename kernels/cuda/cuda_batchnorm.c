@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/cuda_move.h"
 #include "graph/ops/batchnorm.gen.h"
+#include "kernels/ref/batch_norm.h"
 
 /* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */
 enum { BLOCKS = 1024, COLUMNS = 32, CHUNK_ELEMENTS = 4096, CHUNK_ROWS = 64, SUM_BLOCKS = 132 };
@@ -42,8 +43,7 @@ typedef struct {
     size_t size;
     int64_t numel;
     int threads;     /* of a block of sums over channels that are last; 0: no sums */
-    Running running; /* BatchNormMoments: keep, take, unbiased */
-    bool mean, var;  /* BatchNormMoments: running ones are there */
+    MergePlan merge; /* of BatchNormMoments and BatchNormMerge */
     GpuKernel *kernel[2];
 } State;
 
@@ -236,32 +236,40 @@ static Status run_stats(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
     return ST_OK;
 }
 
+static MergePlan merge_of(const Node *n)
+{
+    return (MergePlan){ .keep = node_float(n, "keep"),
+                        .take = node_float(n, "take"),
+                        .unbiased = node_int(n, "unbiased"),
+                        .running = { has_in(n, 1), has_in(n, 2) } };
+}
+
+static Running running_of(const MergePlan *p, const Tensor *in, const Tensor *out)
+{
+    return (Running){ .mean = p->running[0] ? in[1].data : NULL,
+                      .var = p->running[1] ? in[2].data : NULL,
+                      .next_mean = p->running[0] ? out[3].data : NULL,
+                      .next_var = p->running[1] ? out[4].data : NULL,
+                      .keep = p->keep,
+                      .take = p->take,
+                      .unbiased = p->unbiased };
+}
+
 static Status prepare_moments(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     State *s;
 
     TRY(prepare_stats(state, ctx, g, n));
     s = *state;
-    s->running =
-        (Running){ .keep = node_float(n, "keep"), .take = node_float(n, "take"), .unbiased = node_int(n, "unbiased") };
-    s->mean = has_in(n, 1);
-    s->var = has_in(n, 2);
+    s->merge = merge_of(n);
     return ST_OK;
 }
 
 static Status run_moments(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const State *s = state;
-    Outcome outcome = { NULL, out[0].data, out[1].data, out[2].data, s->running };
+    Outcome outcome = { NULL, out[0].data, out[1].data, out[2].data, running_of(&s->merge, in, out) };
 
-    if (s->mean) {
-        outcome.running.mean = in[1].data;
-        outcome.running.next_mean = out[3].data;
-    }
-    if (s->var) {
-        outcome.running.var = in[2].data;
-        outcome.running.next_var = out[4].data;
-    }
     return launch_stats(ctx, s, in[0].data, &outcome);
 }
 
@@ -368,44 +376,31 @@ static Status cuda_batchnorm_run_input(KernelCtx *ctx, void *state, const Tensor
 
 /* ---- merging replicas' rows, gradients of scale and bias ---- */
 
-typedef struct {
-    GpuKernel *kernel;
-    double keep, take;
-    bool mean, var, unbiased;
-} Merge; /* mean, var: running ones are there */
-
 static Status prepare_merge(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    Merge *m = calloc(1, sizeof *m);
+    State *s = calloc(1, sizeof *s);
     Status st;
 
     (void)g;
-    if (!m)
+    if (!s)
         return FAIL_NOMEM();
-    *m = (Merge){ NULL,         node_float(n, "keep"), node_float(n, "take"),
-                  has_in(n, 1), has_in(n, 2),          node_int(n, "unbiased") };
-    if ((st = cuda_kernel(&m->kernel, ctx, "norm_merge", (DType)node_int(n, "dtype")))) {
-        free(m);
+    s->merge = merge_of(n);
+    if ((st = cuda_kernel(&s->kernel[0], ctx, "norm_merge", (DType)node_int(n, "dtype")))) {
+        free(s);
         return st;
     }
-    *state = m;
+    *state = s;
     return ST_OK;
 }
 
 static Status cuda_batchnorm_run_merge(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     int64_t rows = in[0].shape.dim[0], channels = in[0].shape.dim[1] / 2;
-    const Merge *m = state;
+    const State *s = state;
     const void *x = in[0].data;
-    Running running = { m->mean ? in[1].data : NULL,
-                        m->var ? in[2].data : NULL,
-                        m->mean ? out[3].data : NULL,
-                        m->var ? out[4].data : NULL,
-                        m->keep,
-                        m->take,
-                        m->unbiased };
+    Running running = running_of(&s->merge, in, out);
 
-    return cuda_launch(ctx, m->kernel, cuda_blocks(channels, 128, 1 << 16), 128, 0,
+    return cuda_launch(ctx, s->kernel[0], cuda_blocks(channels, 128, 1 << 16), 128, 0,
                        CUDA_ARGS(&x, &rows, &channels, &out[0].data, &out[1].data, &out[2].data, &running));
 }
 

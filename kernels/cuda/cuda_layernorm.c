@@ -3,19 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/ops/layernorm.h"
 #include "graph/ops/layernorm.gen.h"
 #include "kernels/cuda/rows.h"
-
-/* Rows of scale's full size; smaller ones are stretched by the operator's lowering. */
-static bool cuda_layernorm_full_size(const Graph *g, const Node *n)
-{
-    const Shape *x = in_value(g, n, 0)->shape;
-    int64_t size = shape_count(x, (int)node_int(n, "axis"), x->rank);
-
-    return shape_numel(in_value(g, n, 1)->shape) == size &&
-           (!has_in(n, 2) || shape_numel(in_value(g, n, 2)->shape) == size);
-}
+#include "kernels/ref/layer_norm.h"
 
 /* Are scale and bias, input `i`, of more bits than the data? */
 static int is_wide(const Graph *g, const Node *n, int i)
@@ -26,9 +16,7 @@ static int is_wide(const Graph *g, const Node *n, int i)
 /* ---- forward ---- */
 
 typedef struct {
-    int64_t rows, n;
-    double epsilon;
-    bool has_bias, has_mean, has_inv;
+    LayerNorm norm;
     int wide;
     GpuKernel *lanes1, *lanes4, *block, *over;
     WholeRows whole;
@@ -39,26 +27,20 @@ static Status forward_kernels(Forward *p, const KernelCtx *ctx, DType t)
     TRY(cuda_kernel(&p->lanes1, ctx, "layernorm_lanes1", t));
     TRY(cuda_kernel(&p->lanes4, ctx, "layernorm_lanes4", t));
     TRY(cuda_kernel(&p->block, ctx, "layernorm_block", t));
-    TRY(cuda_whole_rows(&p->whole, ctx, "layernorm", t, p->rows, p->n));
+    TRY(cuda_whole_rows(&p->whole, ctx, "layernorm", t, p->norm.rows, p->norm.n));
     return cuda_kernel(&p->over, ctx, "layernorm_long", t);
 }
 
 static Status cuda_layernorm_prepare_forward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    int axis = (int)node_int(n, "axis");
     Forward *p = calloc(1, sizeof *p);
     Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    p->rows = shape_count(x->shape, 0, axis);
-    p->n = shape_count(x->shape, axis, x->shape->rank);
-    p->epsilon = node_float(n, "epsilon");
-    p->has_bias = has_in(n, 2);
+    p->norm = layer_norm_read(g, n);
     p->wide = is_wide(g, n, 1);
-    p->has_mean = has_out(n, 1);
-    p->has_inv = has_out(n, 2);
     if ((st = forward_kernels(p, ctx, x->dtype))) {
         free(p);
         return st;
@@ -70,18 +52,18 @@ static Status cuda_layernorm_prepare_forward(void **state, KernelCtx *ctx, const
 static bool forward_whole(const Forward *p, const Tensor *in, const Tensor *out)
 {
     return p->whole.kernel && !cuda_offset(in[0].data, in[0].dtype) && !cuda_offset(in[1].data, in[1].dtype) &&
-           !(p->has_bias && cuda_offset(in[2].data, in[2].dtype)) && !cuda_offset(out[0].data, out[0].dtype);
+           !(p->norm.has_bias && cuda_offset(in[2].data, in[2].dtype)) && !cuda_offset(out[0].data, out[0].dtype);
 }
 
 static Status cuda_layernorm_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Forward *p = state;
-    RowLaunch l = cuda_rows(in[0].data, in[0].dtype, p->rows, p->n);
+    RowLaunch l = cuda_rows(in[0].data, in[0].dtype, p->norm.rows, p->norm.n);
     GpuKernel *k = l.lanes ? l.per_thread == 1 ? p->lanes1 : p->lanes4 : l.per_thread ? p->block : p->over;
-    void *bias = p->has_bias ? in[2].data : NULL, *mean = p->has_mean ? out[1].data : NULL,
-         *inv = p->has_inv ? out[2].data : NULL;
+    void *bias = p->norm.has_bias ? in[2].data : NULL, *mean = p->norm.has_mean ? out[1].data : NULL,
+         *inv = p->norm.has_inv ? out[2].data : NULL;
 
-    if (!p->rows)
+    if (!p->norm.rows)
         return ST_OK;
     if (forward_whole(p, in, out)) {
         k = p->whole.kernel;
@@ -90,11 +72,11 @@ static Status cuda_layernorm_run_forward(KernelCtx *ctx, void *state, const Tens
     }
     return cuda_launch(ctx, k, l.blocks, l.threads, 0,
                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, &bias, (void *)&p->wide, &out[0].data, &mean,
-                                 &inv, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon, &l.lanes));
+                                 &inv, (void *)&p->norm.rows, (void *)&p->norm.n, (void *)&p->norm.epsilon, &l.lanes));
 }
 
 DEFINE_KERNEL(cuda_layer_normalization, .op = &op_LayerNormalization, .dtypes = DTYPES_FLOAT,
-              .supports = cuda_layernorm_full_size, .prepare = cuda_layernorm_prepare_forward,
+              .supports = layer_norm_full_size, .prepare = cuda_layernorm_prepare_forward,
               .run = cuda_layernorm_run_forward, .release = free);
 
 /* ---- backward ---- */
@@ -109,13 +91,12 @@ enum {
 };
 
 typedef struct {
-    int64_t rows, n, parts;
-    double epsilon;
+    LayerNorm norm;
+    int64_t parts;
     size_t acc;
     unsigned threads;
     size_t shared, wide_shared; /* bytes of a block */
     int wide_scale;
-    bool has_added;
     GpuKernel *narrow, *wide, *sums; /* wide: tensors begin on 16-byte boundaries, n is of whole chunks */
 } Backward;
 
@@ -130,7 +111,7 @@ static size_t lanes_whole(int64_t n, DType t)
 /* A warp's kernel for rows of whole chunks: the one that holds just so many a lane, where there is one. */
 static Status find_wide_warps(Backward *p, const KernelCtx *ctx, DType t)
 {
-    const int64_t chunks = p->n / cuda_chunk(t), each = (chunks + WARP_SIZE - 1) / WARP_SIZE;
+    const int64_t chunks = p->norm.n / cuda_chunk(t), each = (chunks + WARP_SIZE - 1) / WARP_SIZE;
     int64_t held;
     size_t rows;
     char name[64];
@@ -156,16 +137,17 @@ static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
 {
     const int64_t held = t == DT_FLOAT64 ? 4 : 8, each = held * WARP_SIZE;
 
-    if (p->n <= 4 * each) {
+    if (p->norm.n <= 4 * each) {
         p->threads = WARP_THREADS;
-        p->parts = (p->rows + WARP_THREADS / WARP_SIZE - 1) / (WARP_THREADS / WARP_SIZE);
-        p->shared = WARP_THREADS / WARP_SIZE * 2 * lanes_whole(p->n, t) * p->acc;
+        p->parts = (p->norm.rows + WARP_THREADS / WARP_SIZE - 1) / (WARP_THREADS / WARP_SIZE);
+        p->shared = WARP_THREADS / WARP_SIZE * 2 * lanes_whole(p->norm.n, t) * p->acc;
         TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_warps", t));
         TRY(find_wide_warps(p, ctx, t));
     } else {
-        p->parts = p->rows;
-        p->threads = p->n <= ROW_THREADS * held ? (unsigned)((p->n + each - 1) / each * WARP_SIZE) : ROW_THREADS;
-        if (p->n <= ROW_THREADS * held) {
+        p->parts = p->norm.rows;
+        p->threads =
+            p->norm.n <= ROW_THREADS * held ? (unsigned)((p->norm.n + each - 1) / each * WARP_SIZE) : ROW_THREADS;
+        if (p->norm.n <= ROW_THREADS * held) {
             TRY(cuda_kernel(&p->narrow, ctx, "layernorm_grad_blocks", t));
             TRY(cuda_kernel(&p->wide, ctx, "layernorm_grad_wide_blocks", t));
         } else {
@@ -179,38 +161,35 @@ static Status choose_backward(Backward *p, const KernelCtx *ctx, DType t)
 static Status cuda_layernorm_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    int axis = (int)node_int(n, "axis");
     Backward *p = calloc(1, sizeof *p);
     size_t bytes;
     Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    p->rows = shape_count(x->shape, 0, axis);
-    p->n = shape_count(x->shape, axis, x->shape->rank);
-    p->epsilon = node_float(n, "epsilon");
+    p->norm = layer_norm_read(g, n);
     p->wide_scale = is_wide(g, n, 2);
-    p->has_added = has_in(n, LAYER_NORM_GRAD_ADDED);
     p->acc = x->dtype == DT_FLOAT64 ? sizeof(double) : sizeof(float);
     if ((st = choose_backward(p, ctx, x->dtype))) {
         free(p);
         return st;
     }
     *state = p;
-    bytes = (size_t)p->parts * 2 * (size_t)p->n * p->acc;
+    bytes = (size_t)p->parts * 2 * (size_t)p->norm.n * p->acc;
     ctx->scratch_bytes = bytes > ctx->scratch_bytes ? bytes : ctx->scratch_bytes;
     return ST_OK;
 }
 
 static void *added_to(const Backward *p, const Tensor *in)
 {
-    return p->has_added ? in[LAYER_NORM_GRAD_ADDED].data : NULL;
+    return p->norm.has_added ? in[LAYER_NORM_GRAD_ADDED].data : NULL;
 }
 
 static bool on_boundaries(const Backward *p, const Tensor *in, const Tensor *out)
 {
     const DType t = in[0].dtype;
-    const bool even = p->n % cuda_chunk(t) == 0 && !cuda_offset(out[0].data, t) && !cuda_offset(added_to(p, in), t);
+    const bool even =
+        p->norm.n % cuda_chunk(t) == 0 && !cuda_offset(out[0].data, t) && !cuda_offset(added_to(p, in), t);
 
     return even && !cuda_offset(in[0].data, t) && !cuda_offset(in[1].data, t) && !cuda_offset(in[2].data, t);
 }
@@ -219,19 +198,20 @@ static Status cuda_layernorm_run_backward(KernelCtx *ctx, void *state, const Ten
 {
     const Backward *p = state;
     const bool wide = p->wide && on_boundaries(p, in, out);
-    const unsigned grid[3] = { (unsigned)((2 * p->n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 },
+    const unsigned grid[3] = { (unsigned)((2 * p->norm.n + WARP_SIZE - 1) / WARP_SIZE), 1, 1 },
                    block[3] = { WARP_SIZE, SUM_THREADS, 1 };
     void *added = added_to(p, in);
 
-    if (!p->n)
+    if (!p->norm.n)
         return ST_OK;
-    if (p->rows)
-        TRY(cuda_launch(
-            ctx, wide ? p->wide : p->narrow, (unsigned)p->parts, p->threads, wide ? p->wide_shared : p->shared,
-            CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale, &added,
-                      &out[0].data, &ctx->scratch, (void *)&p->rows, (void *)&p->n, (void *)&p->epsilon)));
+    if (p->norm.rows)
+        TRY(cuda_launch(ctx, wide ? p->wide : p->narrow, (unsigned)p->parts, p->threads,
+                        wide ? p->wide_shared : p->shared,
+                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, (void *)&p->wide_scale,
+                                  &added, &out[0].data, &ctx->scratch, (void *)&p->norm.rows, (void *)&p->norm.n,
+                                  (void *)&p->norm.epsilon)));
     TRY_CUDA(ctx, launch(ctx->stream, p->sums, grid, block, 0,
-                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->n,
+                         CUDA_ARGS(&ctx->scratch, &out[1].data, &out[2].data, (void *)&p->parts, (void *)&p->norm.n,
                                    (void *)&p->wide_scale)));
     return ST_OK;
 }

@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/random.h"
 #include "graph/ops/random.gen.h"
 #include "kernels/cuda/rows.h"
-#include "kernels/philox.h"
+#include "kernels/ref/random_draw.h"
 
 typedef struct {
     RandomBox box;
@@ -25,11 +25,7 @@ static int64_t groups_of(const RandomBox *p, int64_t size)
 
 static RandomBox cuda_random_box_of(const Node *n, const Shape *s, DType t)
 {
-    const int axis = (int)node_int(n, "split_axis");
-    const PhiloxSpan span = axis < 0
-                                ? philox_span(1, shape_numel(s), 1, shape_numel(s), 0)
-                                : philox_span(shape_count(s, 0, axis), s->dim[axis], shape_count(s, axis + 1, s->rank),
-                                              node_int(n, "split_dim"), node_int(n, "split_offset"));
+    const PhiloxSpan span = random_span(n, s);
     RandomBox p = { .outer = span.outer,
                     .row = span.row,
                     .global_row = span.global_row,
@@ -53,7 +49,7 @@ static Status cuda_random_prepare(void **state, KernelCtx *ctx, const Graph *g, 
         return FAIL_NOMEM();
     p->box = cuda_random_box_of(n, y->shape, y->dtype);
     p->box.threshold = philox_threshold(ratio);
-    p->box.scale = ratio < 1 ? 1 / (1 - ratio) : 0;
+    p->box.scale = dropout_scale(ratio);
     p->box.normal = !dropout && node_int(n, "normal");
     p->box.a = dropout ? 0 : node_float(n, "a");
     p->box.b = dropout ? 0 : node_float(n, "b");
