@@ -81,10 +81,12 @@ static Status prepare_copy(State *s, KernelCtx *ctx, const GpuAttention *d, int 
 {
     const int i = tensor_of(buffer);
     const GpuHeads gaps = d->heads[i], dense = attention_dense(d, i);
-    const int64_t dim[] = { d->b, attention_tokens(d, i), d->h, d->d },
-                  outside[] = { gaps.batch, gaps.token, gaps.head, 1 },
-                  inside[] = { dense.batch, dense.token, dense.head, 1 };
     const bool result = is_result(buffer, d->backward);
+    const GpuHeads to = result ? gaps : dense, from = result ? dense : gaps;
+    const MoveDims dims = { .rank = 4,
+                            .dim = { d->b, attention_tokens(d, i), d->h, d->d },
+                            .to = { to.batch, to.token, to.head, 1 },
+                            .from = { from.batch, from.token, from.head, 1 } };
     const size_t size = dtype_size(d->dtype);
     Copy *c = &s->copy[buffer];
 
@@ -92,7 +94,7 @@ static Status prepare_copy(State *s, KernelCtx *ctx, const GpuAttention *d, int 
         return ST_OK;
     *c = (Copy){ .used = true, .at = (*end + SCRATCH_STEP - 1) / SCRATCH_STEP * SCRATCH_STEP };
     *end = c->at + (size_t)(dense.batch * d->b) * size;
-    move_plan(&c->move, size, 4, dim, result ? outside : inside, result ? inside : outside);
+    move_plan(&c->move, size, &dims);
     return move_prepare(&c->move, ctx);
 }
 

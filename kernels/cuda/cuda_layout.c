@@ -17,14 +17,7 @@ typedef struct {
     bool zero; /* the output is cleared first */
 } State;
 
-enum { BOX_RANK = 2 * MAX_RANK };
-typedef struct {
-    int rank;
-    int64_t dim[BOX_RANK], to[BOX_RANK], from[BOX_RANK];
-    int64_t to0, from0;
-} Box;
-
-static void cuda_layout_add(Box *b, int64_t dim, int64_t to, int64_t from)
+static void cuda_layout_add(MoveDims *b, int64_t dim, int64_t to, int64_t from)
 {
     b->dim[b->rank] = dim;
     b->to[b->rank] = to;
@@ -33,9 +26,9 @@ static void cuda_layout_add(Box *b, int64_t dim, int64_t to, int64_t from)
 
 /* ---- the operators as moves ---- */
 
-typedef Status BoxOf(Box *b, const Graph *g, const Node *n);
+typedef Status BoxOf(MoveDims *b, const Graph *g, const Node *n);
 
-static Status box_transpose(Box *b, const Graph *g, const Node *n)
+static Status box_transpose(MoveDims *b, const Graph *g, const Node *n)
 {
     const Shape *y = value(g, n->out[0])->shape;
     int64_t xs[MAX_RANK], ys[MAX_RANK];
@@ -49,7 +42,7 @@ static Status box_transpose(Box *b, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status box_expand(Box *b, const Graph *g, const Node *n)
+static Status box_expand(MoveDims *b, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0), *y = value(g, n->out[0]);
     int64_t xs[MAX_RANK], ys[MAX_RANK];
@@ -66,7 +59,7 @@ static Status box_expand(Box *b, const Graph *g, const Node *n)
 }
 
 /* Axis i of y is [repeats, dim of x]. */
-static Status box_tile(Box *b, const Graph *g, const Node *n)
+static Status box_tile(MoveDims *b, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
@@ -92,7 +85,7 @@ static Status range_of(SliceRange *r, const Graph *g, const Node *n, const Shape
     return slice_range(r, x, t[0], t[1], t[2], t[3], node_text(g, n));
 }
 
-static Status box_slice(Box *b, const Graph *g, const Node *n)
+static Status box_slice(MoveDims *b, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
@@ -111,7 +104,7 @@ static Status box_slice(Box *b, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
+static Status box_slice_grad(MoveDims *b, const Graph *g, const Node *n)
 {
     const Shape *dy = in_value(g, n, 0)->shape, *dx = value(g, n->out[0])->shape;
     const Layout order = node_layout(g, n);
@@ -131,7 +124,7 @@ static Status box_slice_grad(Box *b, const Graph *g, const Node *n)
 }
 
 /* [N, C, positions] by rows against [N, positions, C]; dimensions in the order of the written tensor. */
-static Status box_reorder(Box *b, const Graph *g, const Node *n)
+static Status box_reorder(MoveDims *b, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     int64_t c = x->dim[1], s = shape_count(x, 2, x->rank);
@@ -144,7 +137,7 @@ static Status box_reorder(Box *b, const Graph *g, const Node *n)
 }
 
 /* [N, C, H, b, W, b] of the wide tensor [N, C, H b, W b]; `depth` are the strides of the deep one, [N, C b b, H, W]. */
-static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to_wide)
+static void add_blocks(MoveDims *box, const Shape *wide, int64_t b, bool crd, bool to_wide)
 {
     int64_t C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b, hw = H * W;
     int64_t dim[] = { wide->dim[0], C, H, b, W, b };
@@ -157,17 +150,17 @@ static void add_blocks(Box *box, const Shape *wide, int64_t b, bool crd, bool to
         cuda_layout_add(box, dim[i], to_wide ? w[i] : deep[i], to_wide ? deep[i] : w[i]);
 }
 
-static Status box_depth_to_space(Box *b, const Graph *g, const Node *n)
+static Status box_depth_to_space(MoveDims *b, const Graph *g, const Node *n)
 {
     add_blocks(b, value(g, n->out[0])->shape, node_int(n, "blocksize"), node_string(n, "mode")[0] == 'C', true);
     return ST_OK;
 }
 
 /* In the order of the deep tensor, so that writes are contiguous. */
-static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
+static Status box_space_to_depth(MoveDims *b, const Graph *g, const Node *n)
 {
     static const int order[] = { 0, 3, 5, 1, 2, 4 };
-    Box wide = { 0 };
+    MoveDims wide = { 0 };
 
     add_blocks(&wide, in_value(g, n, 0)->shape, node_int(n, "blocksize"), false, false);
     for (int i = 0; i < wide.rank; i++)
@@ -180,23 +173,22 @@ static Status box_space_to_depth(Box *b, const Graph *g, const Node *n)
 /* All that is read at planning time is known, and the box fits a kernel. */
 static bool cuda_layout_fits(const Graph *g, const Node *n, BoxOf *box_of)
 {
-    Box b = { 0 };
+    MoveDims b = { 0 };
     MovePlan p;
 
-    return constant_from(g, n, 1) && !box_of(&b, g, n) &&
-           move_plan(&p, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
+    return constant_from(g, n, 1) && !box_of(&b, g, n) && move_plan(&p, dtype_size(in_value(g, n, 0)->dtype), &b);
 }
 
 static Status cuda_layout_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, BoxOf *box_of)
 {
-    Box b = { 0 };
+    MoveDims b = { 0 };
     State *s = calloc(1, sizeof *s);
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
     TRY_TO(fail, st, box_of(&b, g, n));
-    move_plan(&s->move, dtype_size(in_value(g, n, 0)->dtype), b.rank, b.dim, b.to, b.from);
+    move_plan(&s->move, dtype_size(in_value(g, n, 0)->dtype), &b);
     s->to = b.to0;
     s->from = b.from0;
     s->zero = shape_numel(value(g, n->out[0])->shape) != s->move.n;

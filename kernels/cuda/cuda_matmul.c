@@ -130,7 +130,9 @@ static void describe_c(State *s, GpuGemm *d, const Graph *g, const Node *n)
 {
     const Shape *c = in_value(g, n, 2)->shape;
     int64_t cols = c->rank ? c->dim[c->rank - 1] : 1, rows = c->rank > 1 ? c->dim[c->rank - 2] : 1;
-    int64_t dim[] = { d->m, d->n }, to[] = { d->n, 1 }, from[] = { rows == 1 ? 0 : cols, cols == 1 ? 0 : 1 };
+    const MoveDims dims = {
+        .rank = 2, .dim = { d->m, d->n }, .to = { d->n, 1 }, .from = { rows == 1 ? 0 : cols, cols == 1 ? 0 : 1 }
+    };
 
     d->beta = node_float(n, "beta");
     s->c = rows == d->m && cols == d->n ? C_WHOLE : C_SPREAD;
@@ -141,7 +143,7 @@ static void describe_c(State *s, GpuGemm *d, const Graph *g, const Node *n)
     }
     if (!d->k)
         s->c = C_SPREAD;
-    move_plan(&s->spread, s->size, 2, dim, to, from);
+    move_plan(&s->spread, s->size, &dims);
 }
 
 /* ---- the kernel ---- */

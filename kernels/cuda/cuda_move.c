@@ -22,9 +22,11 @@ Divisor divisor_of(int64_t d)
 /* ---- planning ---- */
 
 /* Drops dimensions of 1 and merges neighbours; innermost first.  False: too many are left. */
-static bool cuda_move_merge(MovePlan *p, int rank, const int64_t *dim, const int64_t *to, const int64_t *from)
+static bool cuda_move_merge(MovePlan *p, const MoveDims *d)
 {
-    for (int i = rank - 1; i >= 0; i--) {
+    const int64_t *dim = d->dim, *to = d->to, *from = d->from;
+
+    for (int i = d->rank - 1; i >= 0; i--) {
         int last = p->rank - 1;
 
         p->n *= dim[i];
@@ -69,16 +71,16 @@ static bool tiles_fit(const MovePlan *p)
            tiles * (p->n / p->dim[0] / p->dim[p->a]) < INT32_MAX;
 }
 
-bool move_plan(MovePlan *out, size_t size, int rank, const int64_t *dim, const int64_t *to, const int64_t *from)
+bool move_plan(MovePlan *out, size_t size, const MoveDims *d)
 {
     MovePlan p = { .kind = MOVE_UNITS, .size = size, .unit = size, .n = 1 };
 
-    for (int i = 0; i < rank; i++)
-        if (!dim[i]) {
+    for (int i = 0; i < d->rank; i++)
+        if (!d->dim[i]) {
             *out = (MovePlan){ .kind = MOVE_NOTHING };
             return true;
         }
-    if (!cuda_move_merge(&p, rank, dim, to, from))
+    if (!cuda_move_merge(&p, d))
         return false;
     if (!p.rank || (p.rank == 1 && p.to[0] == 1 && p.from[0] == 1)) {
         p.kind = MOVE_ALL;

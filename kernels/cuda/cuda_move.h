@@ -2,6 +2,7 @@
 #ifndef DPX_CUDA_CUDA_MOVE_H
 #define DPX_CUDA_CUDA_MOVE_H
 
+#include "graph/tensor/shape.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device/params.h"
 
@@ -19,9 +20,17 @@ typedef struct {
         *kernel[MOVE_WIDTHS]; /* MOVE_UNITS: by width; MOVE_SPLAT: [0]; MOVE_TILES: [reads in vectors + 2 writes] */
 } MovePlan;
 
-/* Dimensions are given outermost first, strides in elements; a source's may be 0 or negative.  False: more dimensions
- * are left after merging than a kernel takes. */
-bool move_plan(MovePlan *out, size_t size, int rank, const int64_t *dim, const int64_t *to, const int64_t *from);
+/* A copy as an operator describes it: dimensions outermost first, the elements at which both sides begin. */
+enum { MOVE_DIMS = 2 * MAX_RANK };
+typedef struct {
+    int rank;
+    int64_t dim[MOVE_DIMS], to[MOVE_DIMS], from[MOVE_DIMS];
+    int64_t to0, from0;
+} MoveDims;
+
+/* Strides are in elements; a source's may be 0 or negative.  False: after merging more
+ * dimensions are left than a kernel takes. */
+bool move_plan(MovePlan *out, size_t size, const MoveDims *d);
 /* Finds the kernels that move_run will launch. */
 Status move_prepare(MovePlan *p, const KernelCtx *ctx) CHECKED;
 Status move_run(const KernelCtx *ctx, const MovePlan *p, void *to, const void *from) CHECKED;
