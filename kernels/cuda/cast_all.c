@@ -5,24 +5,15 @@
 #include "graph/ops/cast.gen.h"
 #include "kernels/cuda/tensors.h"
 
-typedef struct {
-    int count;
-    TableSize size;
-    GpuKernel *kernel;
-} Plan;
-
 static Status cast_all_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const DType from = in_value(g, n, 0)->dtype;
-    Plan *p = calloc(1, sizeof *p);
+    TensorsKernel *p = calloc(1, sizeof *p);
     Status st;
 
     if (!p)
         return FAIL_NOMEM();
-    p->count = n->n_in;
-    for (int i = 0; i < p->count; i++)
-        count_tensor(&p->size, shape_numel(in_value(g, n, i)->shape));
-    ctx->table_bytes = table_bytes(&p->size);
+    count_inputs(p, ctx, g, n, n->n_in);
     if ((st = from == DT_FLOAT32 ? cuda_kernel(&p->kernel, ctx, "cast_all", value(g, n->out[0])->dtype)
                                  : cuda_kernel(&p->kernel, ctx, "cast_all_from", from))) {
         free(p);
@@ -34,10 +25,10 @@ static Status cast_all_prepare(void **state, KernelCtx *ctx, const Graph *g, con
 
 static void tabulate(void *table, const void *state, const Tensor *in, const Tensor *out)
 {
-    const Plan *p = state;
+    const TensorsKernel *p = state;
     TableFill to = table_fill(table, &p->size);
 
-    for (int i = 0; i < p->count; i++) {
+    for (int i = 0; i < p->n; i++) {
         UpdateTensor *t = tensor_numel(&in[i]) ? add_tensor(&to, tensor_numel(&in[i])) : NULL;
 
         if (t) {
@@ -49,7 +40,7 @@ static void tabulate(void *table, const void *state, const Tensor *in, const Ten
 
 static Status cast_all_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const TensorsKernel *p = state;
     UpdateTable t = table_at(ctx->table, &p->size);
 
     (void)in;

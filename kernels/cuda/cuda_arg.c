@@ -14,18 +14,20 @@ static LineBox line_of(const Shape *x, int axis)
 
 static int64_t lines_of(const LineBox *p) { return p->outer * p->inner; }
 
-/* ---- ArgMax, ArgMin ---- */
-
 typedef struct {
     LineBox line;
-    int smallest, last;
-    GpuKernel *lanes, *block, *columns;
-} Arg;
+    int smallest, last;     /* ArgMax, ArgMin; last: of equal ones */
+    int exclusive, reverse; /* CumSum */
+    int64_t parts;          /* of a column of CumSum, which `sums` adds up */
+    GpuKernel *lanes, *block, *columns, *sums;
+} Lines; /* lanes, block: how a row is shared; CumSum has a block for each */
+
+/* ---- ArgMax, ArgMin ---- */
 
 static Status prepare_arg(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Arg *p = calloc(1, sizeof *p);
+    Lines *p = calloc(1, sizeof *p);
     Status st = ST_OK;
 
     if (!p)
@@ -45,7 +47,7 @@ fail:
 
 static Status run_arg(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Arg *p = state;
+    Lines *p = state;
     const LineBox *l = &p->line;
     const unsigned grid[3] = { cuda_blocks(l->outer * ((l->inner + WARP_SIZE - 1) / WARP_SIZE), 1, MOST_BLOCKS), 1, 1 };
     const unsigned block[3] = { WARP_SIZE, l->n >= 4 * LINE_WARPS ? LINE_WARPS : 1, 1 };
@@ -70,13 +72,6 @@ DEFINE_KERNEL(cuda_arg_min, .op = &op_ArgMin, .dtypes = DTYPES_NUMERIC, .prepare
 /* Columns are cut into parts while there are fewer than CUT_THREADS threads and a part has CUT_LEAST elements. */
 enum { CUT_THREADS = 1 << 18, CUT_LEAST = 64, CUT_MOST = 256 };
 
-typedef struct {
-    LineBox line;
-    int64_t parts; /* of a column */
-    int exclusive, reverse;
-    GpuKernel *rows, *sums, *columns;
-} CumSum;
-
 static int64_t cuda_arg_parts_of(const LineBox *p)
 {
     const int64_t most = lines_of(p) > 0 ? CUT_THREADS / lines_of(p) : 1, long_enough = p->n / CUT_LEAST;
@@ -90,7 +85,7 @@ static bool axis_known(const Graph *g, const Node *n) { return value_const(g, n-
 static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    CumSum *p;
+    Lines *p;
     Status st = ST_OK;
     int axis;
 
@@ -100,7 +95,7 @@ static Status prepare_cumsum(void **state, KernelCtx *ctx, const Graph *g, const
     p->line = line_of(x->shape, axis);
     p->exclusive = node_int(n, "exclusive") != 0;
     p->reverse = node_int(n, "reverse") != 0;
-    TRY_TO(fail, st, cuda_kernel(&p->rows, ctx, "cumsum_rows", x->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->block, ctx, "cumsum_rows", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->sums, ctx, "cumsum_parts", x->dtype));
     TRY_TO(fail, st, cuda_kernel(&p->columns, ctx, "cumsum_columns", x->dtype));
     p->parts = cuda_arg_parts_of(&p->line);
@@ -113,7 +108,7 @@ fail:
     return st;
 }
 
-static Status cumsum_columns(KernelCtx *ctx, CumSum *p, const Tensor *in, Tensor *out)
+static Status cumsum_columns(KernelCtx *ctx, Lines *p, const Tensor *in, Tensor *out)
 {
     const unsigned blocks = cuda_blocks(lines_of(&p->line) * p->parts, LINE_THREADS, MOST_BLOCKS);
 
@@ -127,7 +122,7 @@ static Status cumsum_columns(KernelCtx *ctx, CumSum *p, const Tensor *in, Tensor
 
 static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    CumSum *p = state;
+    Lines *p = state;
     const int64_t chunks = p->line.n / cuda_chunk(in->dtype) + 1;
     unsigned threads = WARP_SIZE;
 
@@ -137,7 +132,7 @@ static Status run_cumsum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
         return cumsum_columns(ctx, p, in, out);
     while (threads < LINE_THREADS && threads < chunks)
         threads *= 2;
-    return cuda_launch(ctx, p->rows, cuda_blocks(p->line.outer, 1, MOST_BLOCKS), threads, 0,
+    return cuda_launch(ctx, p->block, cuda_blocks(p->line.outer, 1, MOST_BLOCKS), threads, 0,
                        CUDA_ARGS(&p->line, (void *)&in->data, &out->data, &p->exclusive, &p->reverse));
 }
 

@@ -27,19 +27,20 @@ typedef struct {
     GpuKernel *relu; /* of a ConvRelu that the plan leaves without Z and Relu; NULL: nothing is left */
     long long n;     /* elements of Y for it */
 } State;
-typedef struct {
-    const Shape *x, *w, *y;
-} Roles;
+
+enum { X, W, Y, ROLES };
 
 static bool is_forward(const Node *n) { return n->op == &op_Conv || n->op == &op_ConvRelu; }
 
-static Roles roles(const Graph *g, const Node *n)
+/* The shapes of the tensors in their roles. */
+static void roles(const Shape *role[ROLES], const Graph *g, const Node *n)
 {
     const Shape *a = in_value(g, n, 0)->shape, *b = in_value(g, n, 1)->shape, *out = value(g, n->out[0])->shape;
+    const bool weight = n->op == &op_ConvGradWeight;
 
-    if (n->op == &op_ConvGradWeight)
-        return (Roles){ .x = a, .w = out, .y = b };
-    return is_forward(n) ? (Roles){ .x = a, .w = b, .y = out } : (Roles){ .x = out, .w = b, .y = a };
+    role[X] = is_forward(n) || weight ? a : out;
+    role[W] = weight ? out : b;
+    role[Y] = is_forward(n) ? out : weight ? b : a;
 }
 
 static bool sizes_fit(const Shape *s)
@@ -53,10 +54,11 @@ static bool sizes_fit(const Shape *s)
 /* The library adds no bias to a gradient; such a ConvTranspose is lowered before kernels are chosen. */
 static bool cuda_conv_fits(const Graph *g, const Node *n)
 {
-    Roles r = roles(g, n);
+    const Shape *r[ROLES];
 
-    return (is_forward(n) || (!has_in(n, CONV_IN_BIAS) && conv_reaches_all(g, n))) && sizes_fit(r.x) &&
-           sizes_fit(r.w) && sizes_fit(r.y);
+    roles(r, g, n);
+    return (is_forward(n) || (!has_in(n, CONV_IN_BIAS) && conv_reaches_all(g, n))) && sizes_fit(r[X]) &&
+           sizes_fit(r[W]) && sizes_fit(r[Y]);
 }
 
 /* Tensors that are not marked channels last then have the same order in both layouts. */
@@ -68,25 +70,22 @@ static bool is_channels_last(const Graph *g, const Node *n)
 
 static void cuda_conv_describe(GpuConv *c, const Graph *g, const Node *n)
 {
-    Roles r = roles(g, n);
+    const Shape *r[ROLES];
     Window w;
     int first;
 
-    window_read(&w, n, r.x, r.y, r.w->dim + 2);
+    roles(r, g, n);
+    window_read(&w, n, r[X], r[Y], r[W]->dim + 2);
     first = WINDOW_AXES - w.rank;
-    *c = (GpuConv){ .kind = is_forward(n)                 ? CONV_FORWARD
-                            : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT
-                                                          : CONV_GRAD_INPUT,
-                    .dtype = in_value(g, n, 0)->dtype,
-                    .channels_last = is_channels_last(g, n),
-                    .n_spatial = w.rank,
-                    .n = r.x->dim[0],
-                    .c = r.x->dim[1],
-                    .k = r.y->dim[1],
-                    .group = node_int(n, "group"),
-                    .bias = has_in(n, CONV_IN_BIAS),
-                    .add = has_in(n, CONV_IN_ADDED),
-                    .relu = n->op == &op_ConvRelu };
+    *c = (GpuConv)
+    {
+        .kind = is_forward(n)                 ? CONV_FORWARD
+                : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT
+                                              : CONV_GRAD_INPUT,
+        .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
+        .n = r[X]->dim[0], .c = r[X]->dim[1], .k = r[Y]->dim[1], .group = node_int(n, "group"),
+        .bias = has_in(n, CONV_IN_BIAS), .add = has_in(n, CONV_IN_ADDED), .relu = n->op == &op_ConvRelu
+    };
     for (int i = 0; i < w.rank; i++) {
         c->in[i] = w.in[first + i];
         c->kernel[i] = w.kernel[first + i];

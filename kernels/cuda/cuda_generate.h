@@ -47,6 +47,8 @@ typedef struct {
     int n_pointer, of[GENERATED_POINTERS]; /* as in Generated, and so the others */
     size_t align[GENERATED_POINTERS];
     uint32_t *number;
+    unsigned blocks, threads; /* of generate_elementwise's kernel; blocks 0: there is nothing to do */
+    int64_t count;            /* of its elements */
 } GeneratedCode;
 
 /* Compiles the kernel, unless it has no `work`.  generated_release frees what it holds, also after a failure. */

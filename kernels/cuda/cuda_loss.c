@@ -15,11 +15,12 @@
 enum { SAMPLES_PER_THREAD = 4, CHUNKS_PER_LANE = 4, INDEX_BITS_32 = 1 << 30 };
 
 typedef struct {
-    NllBox box;
+    NllBox box;        /* of class numbers */
+    int kind;          /* of a loss of one element against one, a LossKind */
     int n_in, weights; /* weights: the input that holds them, if it is there */
     unsigned blocks;
     GpuKernel *kernel, *finish;
-} Nll;
+} Loss;
 
 static int lanes_for(int64_t chunks)
 {
@@ -44,7 +45,7 @@ NllBox cuda_nll_box(const Shape *scores, const Value *target, const Node *n)
 }
 
 /* `whole`: all scores of a sample are looked at, by as many lanes as there is work for. */
-static void plan_samples(Nll *p, const Shape *x, const Value *target, const Node *n, bool whole)
+static void plan_samples(Loss *p, const Shape *x, const Value *target, const Node *n, bool whole)
 {
     p->n_in = n->n_in;
     p->box = cuda_nll_box(x, target, n);
@@ -59,13 +60,13 @@ static void need_parts(KernelCtx *ctx, unsigned blocks)
     need_scratch(ctx, blocks > 1 ? blocks * 2 * sizeof(double) : 0);
 }
 
-static Status cuda_loss_find_kernels(Nll *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
+static Status cuda_loss_find_kernels(Loss *p, const KernelCtx *ctx, const char *name, DType scores, DType sums)
 {
     TRY(cuda_kernel(&p->kernel, ctx, name, scores));
     return sums ? cuda_kernel(&p->finish, ctx, "loss_finish", sums) : ST_OK;
 }
 
-static Status cuda_loss_give(void **state, Nll *p, Status st)
+static Status cuda_loss_give(void **state, Loss *p, Status st)
 {
     if (st)
         free(p);
@@ -78,7 +79,7 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
 {
     const Value *x = in_value(g, n, 0);
     const bool sum = n->op == &op_NllSum;
-    Nll *p = calloc(1, sizeof *p);
+    Loss *p = calloc(1, sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
@@ -90,7 +91,7 @@ static Status prepare_nll(void **state, KernelCtx *ctx, const Graph *g, const No
         state, p, cuda_loss_find_kernels(p, ctx, sum ? "nll_sum" : "nll_each", x->dtype, sum ? x->dtype : DT_NONE));
 }
 
-static const void *weights_of(const Nll *p, const Tensor *in)
+static const void *weights_of(const Loss *p, const Tensor *in)
 {
     return p->weights < p->n_in ? in[p->weights].data : NULL;
 }
@@ -105,7 +106,7 @@ Status cuda_loss_finish(const KernelCtx *ctx, GpuKernel *kernel, unsigned parts,
 
 static Status cuda_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Nll *p = state;
+    Loss *p = state;
     const void *w = weights_of(p, in);
 
     TRY(cuda_launch(
@@ -116,7 +117,7 @@ static Status cuda_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *i
 
 static Status run_nll_each(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Nll *p = state;
+    Loss *p = state;
     const void *w = weights_of(p, in);
 
     return cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
@@ -127,7 +128,7 @@ static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, con
 {
     const Value *dx = value(g, n->out[0]);
     const int64_t elements = shape_numel(dx->shape);
-    Nll *p = calloc(1, sizeof *p);
+    Loss *p = calloc(1, sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
@@ -142,7 +143,7 @@ static Status prepare_nll_grad(void **state, KernelCtx *ctx, const Graph *g, con
 
 static Status cuda_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Nll *p = state;
+    Loss *p = state;
     const void *w = weights_of(p, in);
     int scalar = in[0].shape.rank == 0;
 
@@ -164,7 +165,7 @@ DEFINE_KERNEL(cuda_nll_grad, .op = &op_NllGrad, .dtypes = DTYPES_F32_F64, .prepa
 static Status prepare_accuracy(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Nll *p = calloc(1, sizeof *p);
+    Loss *p = calloc(1, sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
@@ -175,7 +176,7 @@ static Status prepare_accuracy(void **state, KernelCtx *ctx, const Graph *g, con
 
 static Status cuda_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Nll *p = state;
+    Loss *p = state;
 
     TRY(cuda_launch(
         ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
@@ -187,13 +188,6 @@ DEFINE_KERNEL(cuda_accuracy_count, .op = &op_AccuracyCount, .dtypes = DTYPES_F32
               .run = cuda_loss_run_accuracy, .release = free);
 
 /* ---- one element against one element ---- */
-
-typedef struct {
-    int kind;
-    int64_t n;
-    unsigned blocks;
-    GpuKernel *kernel, *finish;
-} Element;
 
 /* Names of kinds, in the order of LossKind, and of the functions that are their gradients. */
 static const struct {
@@ -217,30 +211,24 @@ static LossKind kind_of(const Node *n)
 static Status prepare_element(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    Element *p = calloc(1, sizeof *p);
-    Status st = ST_OK;
+    Loss *p = calloc(1, sizeof *p);
 
     if (!p)
         return FAIL_NOMEM();
     p->kind = kind_of(n);
-    p->n = shape_numel(x->shape);
-    p->blocks = cuda_blocks(p->n, (int64_t)LOSS_THREADS * CHUNKS_PER_LANE * cuda_chunk(x->dtype), LOSS_BLOCKS);
+    p->blocks =
+        cuda_blocks(shape_numel(x->shape), (int64_t)LOSS_THREADS * CHUNKS_PER_LANE * cuda_chunk(x->dtype), LOSS_BLOCKS);
     need_parts(ctx, p->blocks);
-    TRY_TO(fail, st, cuda_kernel(&p->kernel, ctx, "element_sum", x->dtype));
-    TRY_TO(fail, st, cuda_kernel(&p->finish, ctx, "loss_finish", x->dtype));
-    *state = p;
-    return ST_OK;
-fail:
-    free(p);
-    return st;
+    return cuda_loss_give(state, p, cuda_loss_find_kernels(p, ctx, "element_sum", x->dtype, x->dtype));
 }
 
 static Status run_element(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Element *p = state;
+    Loss *p = state;
+    int64_t n = tensor_numel(&in[0]);
 
     TRY(cuda_launch(ctx, p->kernel, p->blocks, LOSS_THREADS, 0,
-                    CUDA_ARGS(&p->kind, (void *)&in[0].data, (void *)&in[1].data, &p->n, &out[0].data, &ctx->scratch)));
+                    CUDA_ARGS(&p->kind, (void *)&in[0].data, (void *)&in[1].data, &n, &out[0].data, &ctx->scratch)));
     return cuda_loss_finish(ctx, p->finish, p->blocks, out[0].data, NULL);
 }
 

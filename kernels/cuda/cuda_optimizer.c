@@ -6,17 +6,17 @@
 #include "kernels/cuda/rows.h"
 #include "graph/ops/optimizer.gen.h"
 #include "kernels/cuda/tensors.h"
+#include "kernels/ref/loss_scale.h"
 
 /* ---- over all gradients: a number from each block of the table, then one of those ---- */
 
 typedef struct {
-    int n;
-    TableSize size;
+    TensorsKernel each;
     int64_t blocks;
-    double max_norm;
-    bool scaled;
-    GpuKernel *each, *finish;
-} Over; /* n: tensors */
+    double max_norm; /* of GlobalNorm, as is the next */
+    bool scaled;     /* the input behind the tensors multiplies them */
+    GpuKernel *finish;
+} Over;
 
 /* Kernels "BASE_blocks_T" and "BASE_finish_T"; a block's number takes `bytes`. */
 static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int n_tensor, const char *base,
@@ -28,13 +28,10 @@ static Status prepare_over(void **state, KernelCtx *ctx, const Graph *g, const N
 
     if (!p)
         return FAIL_NOMEM();
-    p->n = n_tensor;
-    for (int i = 0; i < p->n; i++)
-        count_tensor(&p->size, shape_numel(in_value(g, n, i)->shape));
-    p->blocks = p->size.blocks;
-    ctx->table_bytes = table_bytes(&p->size);
+    count_inputs(&p->each, ctx, g, n, n_tensor);
+    p->blocks = p->each.size.blocks;
     snprintf(name, sizeof name, "%s_blocks", base);
-    TRY_TO(fail, st, cuda_kernel(&p->each, ctx, name, in_value(g, n, 0)->dtype));
+    TRY_TO(fail, st, cuda_kernel(&p->each.kernel, ctx, name, in_value(g, n, 0)->dtype));
     snprintf(name, sizeof name, "%s_finish", base);
     TRY_TO(fail, st, cuda_kernel(&p->finish, ctx, name, in_value(g, n, 0)->dtype));
     bytes *= (size_t)p->blocks;
@@ -49,20 +46,22 @@ fail:
 static void tabulate_over(void *table, const void *state, const Tensor *in, const Tensor *out)
 {
     const Over *p = state;
-    TableFill to = table_fill(table, &p->size);
+    TableFill to = table_fill(table, &p->each.size);
 
     (void)out;
-    for (int i = 0; i < p->n; i++)
+    for (int i = 0; i < p->each.n; i++)
         if (tensor_numel(&in[i]))
             add_tensor(&to, tensor_numel(&in[i]))->g = in[i].data;
 }
 
 static Status run_blocks(const KernelCtx *ctx, const Over *p)
 {
-    UpdateTable t = table_at(ctx->table, &p->size);
+    UpdateTable t = table_at(ctx->table, &p->each.size);
     void *partial = ctx->scratch;
 
-    return p->size.n ? cuda_launch(ctx, p->each, p->size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &partial)) : ST_OK;
+    return p->each.size.n
+               ? cuda_launch(ctx, p->each.kernel, p->each.size.blocks, UPDATE_THREADS, 0, CUDA_ARGS(&t, &partial))
+               : ST_OK;
 }
 
 static Status cuda_optimizer_prepare_norm(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -80,7 +79,7 @@ static Status cuda_optimizer_prepare_norm(void **state, KernelCtx *ctx, const Gr
 static Status cuda_optimizer_run_norm(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     Over a = *(const Over *)state;
-    const void *by = a.scaled ? in[a.n].data : NULL;
+    const void *by = a.scaled ? in[a.each.n].data : NULL;
 
     TRY(run_blocks(ctx, &a));
     return cuda_launch(ctx, a.finish, 1, ROW_THREADS, 0,
@@ -111,8 +110,7 @@ DEFINE_KERNEL(cuda_all_finite, .op = &op_AllFinite, .dtypes = DTYPES_F32_F64, .l
 /* ---- the loss's scale ---- */
 
 typedef struct {
-    double growth, backoff;
-    int64_t interval;
+    LossScale scale;
     GpuKernel *kernel;
 } Scale;
 
@@ -123,9 +121,7 @@ static Status prepare_scale(void **state, KernelCtx *ctx, const Graph *g, const 
 
     if (!p)
         return FAIL_NOMEM();
-    *p = (Scale){ .growth = node_float(n, "growth"),
-                  .backoff = node_float(n, "backoff"),
-                  .interval = node_int(n, "interval") };
+    p->scale = loss_scale_read(n);
     if ((st = cuda_kernel(&p->kernel, ctx, "loss_scale", in_value(g, n, 0)->dtype))) {
         free(p);
         return st;
@@ -140,7 +136,7 @@ static Status run_scale(KernelCtx *ctx, void *state, const Tensor *in, Tensor *o
 
     return cuda_launch(ctx, a.kernel, 1, WARP_SIZE, 0,
                        CUDA_ARGS((void *)&in[0].data, (void *)&in[1].data, (void *)&in[2].data, &out[0].data,
-                                 &out[1].data, &a.growth, &a.backoff, &a.interval));
+                                 &out[1].data, &a.scale.growth, &a.scale.backoff, &a.scale.interval));
 }
 
 DEFINE_KERNEL(cuda_loss_scale_update, .op = &op_LossScaleUpdate, .dtypes = DTYPES_F32_F64, .prepare = prepare_scale,

@@ -300,26 +300,19 @@ DEFINE_KERNEL(cuda_average_pool_grad, .op = &op_AveragePoolGrad, GRADIENT, .run 
 
 /* ---- whole planes ---- */
 
-typedef struct {
-    int64_t lead, positions, trail;
-    size_t size;
-    GpuKernel *kernel[2];
-} Global;
-
 static Status prepare_global(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
     bool max = n->op == &op_GlobalMaxPool;
-    Global *s = calloc(1, sizeof *s);
+    State *s = calloc(1, sizeof *s);
     const char *base;
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
     s->lead = x->shape->dim[0] * (channels_last(x, x) ? 1 : x->shape->dim[1]);
-    s->positions = shape_count(x->shape, 2, x->shape->rank);
     s->trail = channels_last(x, x) ? x->shape->dim[1] : 1;
-    s->size = dtype_size(x->dtype);
+    s->vector = 16 / (int64_t)dtype_size(x->dtype);
     base = s->trail == 1 ? (max ? "pool_global_max_first" : "pool_global_average_first")
                          : (max ? "pool_global_max_last" : "pool_global_average_last");
     if ((st = both_kernels(s->kernel, ctx, base, x->dtype))) {
@@ -332,24 +325,24 @@ static Status prepare_global(void **state, KernelCtx *ctx, const Graph *g, const
 
 static Status run_global(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Global *s = state;
-    int64_t v = 16 / (int64_t)s->size, run = s->trail == 1 ? s->positions : s->trail, size = s->positions,
-            trail = s->trail, n;
+    const State *s = state;
+    int64_t positions = shape_count(&in[0].shape, 2, in[0].shape.rank), run = s->trail == 1 ? positions : s->trail,
+            trail = s->trail, v, n;
     const void *x = in[0].data;
 
-    v = run % v == 0 && unit_of((uintptr_t)x | (uintptr_t)out[0].data) == 16 ? v : 1;
+    v = run % s->vector == 0 && unit_of((uintptr_t)x | (uintptr_t)out[0].data) == 16 ? s->vector : 1;
     if (!tensor_numel(&out[0]))
         return ST_OK;
     if (s->trail == 1) {
         n = s->lead;
-        size /= v;
+        positions /= v;
         return cuda_launch(ctx, s->kernel[v > 1], cuda_blocks(n, POOL_THREADS / 32, INT32_MAX), POOL_THREADS, 0,
-                           CUDA_ARGS(&out[0].data, &x, &n, &size));
+                           CUDA_ARGS(&out[0].data, &x, &n, &positions));
     }
     trail /= v;
     n = s->lead * trail;
     return cuda_launch(ctx, s->kernel[v > 1], cuda_blocks(n, POOL_THREADS, INT32_MAX), POOL_THREADS, 0,
-                       CUDA_ARGS(&out[0].data, &x, &n, &size, &trail));
+                       CUDA_ARGS(&out[0].data, &x, &n, &positions, &trail));
 }
 
 #define GLOBAL                                                                                             \

@@ -11,16 +11,20 @@
 
 enum { LIST_EACH = 8 }; /* indices that a thread reads before a block has more threads */
 
+/* The kernels that go by lists. */
 typedef struct {
-    GpuKernel *kernel;
     int64_t n, d;        /* indices, rows */
-    size_t start, order; /* bytes into the scratch */
-} Lists;
+    size_t start, order; /* of the lists: bytes into the scratch */
+    Tuples tuples;       /* GatherNDGrad, ScatterND */
+    int64_t outer, inner;
+    int wide, how;                       /* how: ScatterND's SCATTER_ */
+    GpuKernel *lists, *vectors, *single; /* vectors: reads whole vectors of a row */
+} State;
 
 /* Lays out the lists behind `used` bytes of scratch. */
-static Status lists_prepare(Lists *l, KernelCtx *ctx, int64_t n, int64_t d, size_t used)
+static Status lists_prepare(State *l, KernelCtx *ctx, int64_t n, int64_t d, size_t used)
 {
-    TRY(cuda_kernel(&l->kernel, ctx, "index_lists", DT_NONE));
+    TRY(cuda_kernel(&l->lists, ctx, "index_lists", DT_NONE));
     l->n = n;
     l->d = d;
     l->start = cuda_aligned(used);
@@ -29,14 +33,14 @@ static Status lists_prepare(Lists *l, KernelCtx *ctx, int64_t n, int64_t d, size
     return ST_OK;
 }
 
-static Status lists_run(const KernelCtx *ctx, Lists *l, const void *index, int wide)
+static Status lists_run(const KernelCtx *ctx, State *l, const void *index, int wide)
 {
     char *start = (char *)ctx->scratch + l->start, *order = (char *)ctx->scratch + l->order;
     unsigned blocks = cuda_blocks(l->d, LIST_ROWS, INT32_MAX), threads = LIST_ROWS;
 
     while (threads < 32 * LIST_MAKERS && (int64_t)threads * LIST_EACH < l->n)
         threads *= 2;
-    return cuda_launch(ctx, l->kernel, blocks, threads, 0, CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
+    return cuda_launch(ctx, l->lists, blocks, threads, 0, CUDA_ARGS(&index, &wide, &l->n, &l->d, &start, &order));
 }
 
 /* Positions and rows are counted in 31 bits. */
@@ -44,19 +48,11 @@ static bool countable(int64_t n, int64_t d) { return n < INT32_MAX && d < INT32_
 
 /* ---- GatherGrad, GatherNDGrad: sums of rows ---- */
 
-typedef struct {
-    Lists lists;
-    Tuples tuples; /* GatherNDGrad */
-    int64_t outer, inner;
-    int wide;
-    GpuKernel *vectors, *single;
-} SumState;
-
-static Status finish_sums(void **state, KernelCtx *ctx, SumState *s, int64_t n, int64_t d, DType t, size_t used)
+static Status finish_sums(void **state, KernelCtx *ctx, State *s, int64_t n, int64_t d, DType t, size_t used)
 {
     Status st;
 
-    TRY_TO(fail, st, lists_prepare(&s->lists, ctx, n, d, used));
+    TRY_TO(fail, st, lists_prepare(s, ctx, n, d, used));
     TRY_TO(fail, st, cuda_kernel(&s->vectors, ctx, "row_sums_v", t));
     TRY_TO(fail, st, cuda_kernel(&s->single, ctx, "row_sums_1", t));
     *state = s;
@@ -70,7 +66,7 @@ static Status prepare_rows(void **state, KernelCtx *ctx, const Graph *g, const N
 {
     const Value *dx = value(g, n->out[0]), *ix = in_value(g, n, 1);
     int axis = (int)node_int(n, "axis");
-    SumState *s = calloc(1, sizeof *s);
+    State *s = calloc(1, sizeof *s);
 
     if (!s)
         return FAIL_NOMEM();
@@ -80,17 +76,17 @@ static Status prepare_rows(void **state, KernelCtx *ctx, const Graph *g, const N
     return finish_sums(state, ctx, s, shape_numel(ix->shape), dx->shape->dim[axis], dx->dtype, 0);
 }
 
-static Status sum_rows(const KernelCtx *ctx, SumState *s, const Tensor *dy, Tensor *dx, const void *index, int wide)
+static Status sum_rows(const KernelCtx *ctx, State *s, const Tensor *dy, Tensor *dx, const void *index, int wide)
 {
-    int64_t v = 16 / (int64_t)dtype_size(dx->dtype), d = s->lists.d, n = s->lists.n, columns;
+    int64_t v = 16 / (int64_t)dtype_size(dx->dtype), d = s->d, n = s->n, columns;
     bool vectors = s->inner % v == 0 && unit_of((uintptr_t)dy->data | (uintptr_t)dx->data) == 16;
-    char *start = (char *)ctx->scratch + s->lists.start, *order = (char *)ctx->scratch + s->lists.order;
+    char *start = (char *)ctx->scratch + s->start, *order = (char *)ctx->scratch + s->order;
     const void *from = dy->data;
     unsigned blocks;
 
     if (!tensor_numel(dx))
         return ST_OK;
-    TRY(lists_run(ctx, &s->lists, index, wide));
+    TRY(lists_run(ctx, s, index, wide));
     columns = 32 * (vectors ? v : 1);
     blocks = cuda_blocks(s->outer * ((d + LIST_WARPS - 1) / LIST_WARPS) * ((s->inner + columns - 1) / columns), 1,
                          INT32_MAX);
@@ -100,7 +96,7 @@ static Status sum_rows(const KernelCtx *ctx, SumState *s, const Tensor *dy, Tens
 
 static Status run_rows(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    SumState *s = state;
+    State *s = state;
 
     return sum_rows(ctx, s, &in[0], &out[0], in[1].data, s->wide);
 }
@@ -113,7 +109,7 @@ static bool fits_rows(const Graph *g, const Node *n)
 static Status prepare_tuples(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *dx = value(g, n->out[0]);
-    SumState *s = calloc(1, sizeof *s);
+    State *s = calloc(1, sizeof *s);
     Status st;
 
     if (!s)
@@ -130,7 +126,7 @@ static Status prepare_tuples(void **state, KernelCtx *ctx, const Graph *g, const
 
 static Status run_tuples(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    SumState *s = state;
+    State *s = state;
 
     TRY(tuples_run(ctx, &s->tuples, in[1].data, ctx->scratch));
     return sum_rows(ctx, s, &in[0], &out[0], ctx->scratch, true);
@@ -156,13 +152,6 @@ DEFINE_KERNEL(cuda_gather_nd_grad, .op = &op_GatherNDGrad, .dtypes = DTYPES_FLOA
 
 /* ---- ScatterND ---- */
 
-typedef struct {
-    Lists lists;
-    Tuples tuples;
-    int how;
-    GpuKernel *kernel;
-} ScatterState;
-
 /* A type that is no number is written, whatever the reduction. */
 static int reduction(const Graph *g, const Node *n)
 {
@@ -181,17 +170,16 @@ static int reduction(const Graph *g, const Node *n)
 static Status cuda_scatter_prepare_nd(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *x = in_value(g, n, 0);
-    ScatterState *s = calloc(1, sizeof *s);
+    State *s = calloc(1, sizeof *s);
     Status st;
 
     if (!s)
         return FAIL_NOMEM();
     s->how = reduction(g, n);
     TRY_TO(fail, st, tuples_prepare(&s->tuples, ctx, x->shape, in_value(g, n, 1), 0));
-    TRY_TO(
-        fail, st,
-        lists_prepare(&s->lists, ctx, s->tuples.box.n, s->tuples.box.rows, (size_t)s->tuples.box.n * sizeof(int64_t)));
-    TRY_TO(fail, st, cuda_kernel(&s->kernel, ctx, "scatter_rows", x->dtype));
+    TRY_TO(fail, st,
+           lists_prepare(s, ctx, s->tuples.box.n, s->tuples.box.rows, (size_t)s->tuples.box.n * sizeof(int64_t)));
+    TRY_TO(fail, st, cuda_kernel(&s->single, ctx, "scatter_rows", x->dtype));
     *state = s;
     return ST_OK;
 fail:
@@ -201,17 +189,17 @@ fail:
 
 static Status cuda_scatter_run_nd(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    ScatterState *s = state;
+    State *s = state;
     const void *x = in[0].data, *u = in[2].data;
-    char *start = (char *)ctx->scratch + s->lists.start, *order = (char *)ctx->scratch + s->lists.order;
+    char *start = (char *)ctx->scratch + s->start, *order = (char *)ctx->scratch + s->order;
     int64_t n = tensor_numel(&out[0]);
 
     if (!n)
         return ST_OK;
     TRY(tuples_run(ctx, &s->tuples, in[1].data, ctx->scratch));
-    TRY(lists_run(ctx, &s->lists, ctx->scratch, true));
-    return cuda_launch(ctx, s->kernel, cuda_blocks(n, 256, 1 << 16), 256, 0,
-                       CUDA_ARGS(&out[0].data, &x, &u, &start, &order, &s->lists.d, &s->tuples.inner, &s->how));
+    TRY(lists_run(ctx, s, ctx->scratch, true));
+    return cuda_launch(ctx, s->single, cuda_blocks(n, 256, 1 << 16), 256, 0,
+                       CUDA_ARGS(&out[0].data, &x, &u, &start, &order, &s->d, &s->tuples.inner, &s->how));
 }
 
 static bool fits_nd(const Graph *g, const Node *n) { return fits_tuples_of(g, n, in_value(g, n, 0)->shape, 0); }

@@ -21,75 +21,71 @@ typedef struct {
 
 /* ---- the summed output ---- */
 
-typedef struct {
-    Graph *body;
-    Axes axes;
-    DType from, to;
-    int64_t inner;
-} Summed;
+static const Value *summed(const Graph *body) { return value(body, body->output[body->n_output - 1].value); }
 
-static Status find_axes(Summed *s, const Graph *g, const Node *n)
+static const Value *sum_of(const Graph *g, const Node *n) { return value(g, n->out[n->n_out - 1]); }
+
+/* The body, which the caller frees, also after a failure; the axes of the output that is summed. */
+static Status read_sum(Graph **body, Axes *axes, const Graph *g, const Node *n)
 {
-    const Value *x = value(s->body, s->body->output[n->n_out - 1].value), *y = value(g, n->out[n->n_out - 1]);
+    const Value *x;
     int count;
     const int64_t *axis = node_ints(n, "axes", &count);
-    unsigned mask = count ? 0 : (1u << x->shape->rank) - 1;
+    unsigned mask = 0;
 
+    TRY(fused_kernel_body(body, g, n));
+    x = summed(*body);
     for (int i = 0; i < count; i++)
         mask |= 1u << (axis[i] < 0 ? axis[i] + x->shape->rank : axis[i]);
-    if (!dtype_is_float(x->dtype) || !axes_keep_order(x, y, mask))
+    if (!count)
+        mask = (1u << x->shape->rank) - 1;
+    if (!dtype_is_float(x->dtype) || !axes_keep_order(x, sum_of(g, n), mask))
         return FAIL(E_UNSUPPORTED, "%s: no kernel for such a sum", node_text(g, n));
-    s->axes = axes_merge(x, mask);
-    s->inner = s->axes.n ? s->axes.dim[s->axes.n - 1] : 1;
-    s->from = x->dtype;
-    s->to = y->dtype;
+    *axes = axes_merge(x, mask);
     return ST_OK;
 }
 
-/* The caller frees s->body, also after a failure. */
-static Status read_sum(Summed *s, const Graph *g, const Node *n)
+/* Into the type `to`. */
+static Status fused_sum_generate(Generated *k, const Graph *body, const Axes *a, DType to)
 {
-    TRY(fused_kernel_body(&s->body, g, n));
-    return find_axes(s, g, n);
-}
-
-static Status fused_sum_generate(Generated *k, const Summed *s)
-{
-    return generate_sum(k, s->body, s->to, !s->axes.n || !s->axes.reduced[s->axes.n - 1], s->inner);
+    return generate_sum(k, body, to, !a->n || !a->reduced[a->n - 1], a->n ? a->dim[a->n - 1] : 1);
 }
 
 static bool fused_sum_supports(const Graph *g, const Node *n)
 {
     Generated *k = fused_sums(n) ? calloc(1, sizeof *k) : NULL;
-    Summed s = { 0 };
-    const bool fits = k && !read_sum(&s, g, n) && !fused_sum_generate(k, &s);
+    Graph *body = NULL;
+    Axes axes = { 0 };
+    const bool fits = k && !read_sum(&body, &axes, g, n) && !fused_sum_generate(k, body, &axes, sum_of(g, n)->dtype);
 
     generated_free(k);
-    graph_free(s.body);
+    graph_free(body);
     return fits;
 }
 
 /* ---- preparing ---- */
 
-/* The bytes of the summed output. */
-static size_t sum_bytes(const Summed *s) { return s->from == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
+/* The bytes of a sum. */
+static size_t sum_bytes(DType from) { return from == DT_FLOAT64 ? sizeof(double) : sizeof(float); }
 
-static void plan_launch(Launch *l, const Summed *s, const Generated *k)
+static void plan_launch(Launch *l, const Axes *axes, DType from, int vector)
 {
-    reduction_plan(&l->plan, &s->axes, k->vector, k->vector);
-    l->plan.r.chunks = l->plan.columns ? 0 : reduction_chunks(l->plan.r.n, 0, k->vector);
+    reduction_plan(&l->plan, axes, vector, vector);
+    l->vector = vector;
+    l->plan.r.chunks = l->plan.columns ? 0 : reduction_chunks(l->plan.r.n, 0, vector);
     if (l->plan.columns)
-        l->shared = (size_t)l->plan.x * l->plan.y * (size_t)k->vector * sum_bytes(s);
+        l->shared = (size_t)l->plan.x * l->plan.y * (size_t)vector * sum_bytes(from);
 }
 
-static Status fused_sum_find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, const Summed *s)
+/* For sums of type `from` into type `to`. */
+static Status fused_sum_find_kernels(Launch *l, KernelCtx *ctx, const Generated *k, DType from, DType to)
 {
-    size_t parts = l->plan.r.parts, bytes = parts > 1 ? (size_t)l->plan.r.outputs * parts * sum_bytes(s) : 0;
+    size_t parts = l->plan.r.parts, bytes = parts > 1 ? (size_t)l->plan.r.outputs * parts * sum_bytes(from) : 0;
 
     if (ctx->scratch_bytes < bytes)
         ctx->scratch_bytes = bytes;
     if (l->plan.r.outputs && parts > 1)
-        TRY(cuda_kernel(&l->part, ctx, s->to == s->from ? "reduce_sum_parts" : "reduce_sum_wide_parts", s->from));
+        TRY(cuda_kernel(&l->part, ctx, to == from ? "reduce_sum_parts" : "reduce_sum_wide_parts", from));
     return generated_compile(&l->code, ctx, k, l->plan.r.outputs);
 }
 
@@ -97,21 +93,24 @@ static Status fused_sum_prepare(void **state, KernelCtx *ctx, const Graph *g, co
 {
     Generated *k = calloc(1, sizeof *k);
     Launch *l = calloc(1, sizeof *l);
-    Summed s = { 0 };
-    Status st = k && l ? read_sum(&s, g, n) : FAIL_NOMEM();
+    const DType to = sum_of(g, n)->dtype;
+    Graph *body = NULL;
+    Axes axes = { 0 };
+    Status st = k && l ? read_sum(&body, &axes, g, n) : FAIL_NOMEM();
 
-    if (!st && !(st = fused_sum_generate(k, &s))) {
+    if (!st && !(st = fused_sum_generate(k, body, &axes, to))) {
+        const DType from = summed(body)->dtype;
+
         l->n_out = n->n_out;
-        l->vector = k->vector;
-        plan_launch(l, &s, k);
-        st = fused_sum_find_kernels(l, ctx, k, &s);
+        plan_launch(l, &axes, from, k->vector);
+        st = fused_sum_find_kernels(l, ctx, k, from, to);
     }
     if (st)
         generated_release(l);
     else
         *state = l;
     generated_free(k);
-    graph_free(s.body);
+    graph_free(body);
     return st;
 }
 

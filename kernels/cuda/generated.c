@@ -9,12 +9,6 @@
 
 enum { THREADS = 256, BLOCKS_MOST = 1 << 13 };
 
-typedef struct {
-    GeneratedCode code;
-    unsigned blocks, threads; /* blocks 0: there is nothing to do */
-    int64_t count;
-} Launch;
-
 /* Are the layouts such that the kernel can walk them? */
 static bool walks(const Graph *g, const Node *n)
 {
@@ -144,21 +138,21 @@ void generated_release(void *state)
 Status generated_prepare_body(void **state, KernelCtx *ctx, Graph *body)
 {
     Generated *k = calloc(1, sizeof *k);
-    Launch *l = calloc(1, sizeof *l);
-    Status st = k && l ? generate_elementwise(k, body) : FAIL_NOMEM();
+    GeneratedCode *c = calloc(1, sizeof *c);
+    Status st = k && c ? generate_elementwise(k, body) : FAIL_NOMEM();
 
     if (!st) {
         const int64_t groups = (k->count + k->vector - 1) / k->vector;
 
-        l->count = k->count;
-        l->threads = groups < THREADS ? (unsigned)((groups + 31) / 32 * 32) : THREADS;
-        l->blocks = groups ? cuda_blocks(groups, l->threads, BLOCKS_MOST) : 0;
-        st = generated_compile(&l->code, ctx, k, l->blocks);
+        c->count = k->count;
+        c->threads = groups < THREADS ? (unsigned)((groups + 31) / 32 * 32) : THREADS;
+        c->blocks = groups ? cuda_blocks(groups, c->threads, BLOCKS_MOST) : 0;
+        st = generated_compile(c, ctx, k, c->blocks);
     }
     if (st)
-        generated_release(l);
+        generated_release(c);
     else
-        *state = l;
+        *state = c;
     generated_free(k);
     graph_free(body);
     return st;
@@ -176,15 +170,15 @@ Status generated_prepare(void **state, KernelCtx *ctx, const Graph *g, const Nod
 
 Status generated_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    Launch *l = state;
+    GeneratedCode *c = state;
     void *pointer[GENERATED_POINTERS], *args[GENERATED_POINTERS + 3];
-    int aligned, n = l->code.n_pointer;
+    int aligned, n = c->n_pointer;
 
-    if (!l->blocks)
+    if (!c->blocks)
         return ST_OK;
-    aligned = generated_bind(&l->code, in, out, pointer, args);
-    args[n] = &l->count;
+    aligned = generated_bind(c, in, out, pointer, args);
+    args[n] = &c->count;
     args[n + 1] = &aligned;
-    args[n + 2] = l->code.number;
-    return cuda_launch(ctx, l->code.kernel, l->blocks, l->threads, 0, args);
+    args[n + 2] = c->number;
+    return cuda_launch(ctx, c->kernel, c->blocks, c->threads, 0, args);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/device/update.h"
 
 /* Tensors without elements are left out.  pointers: of an entry, behind its two numbers; 0: it is an UpdateTensor. */
@@ -29,6 +30,21 @@ static inline size_t table_bytes(const TableSize *s) { return s->n * table_entry
 static inline UpdateTable table_at(const void *base, const TableSize *s)
 {
     return (UpdateTable){ base, (const unsigned *)((const char *)base + s->n * table_entry(s)) };
+}
+
+/* The state of kernels over the first n inputs of a node. */
+typedef struct {
+    int n;
+    TableSize size;
+    GpuKernel *kernel;
+} TensorsKernel;
+
+static inline void count_inputs(TensorsKernel *k, KernelCtx *ctx, const Graph *g, const Node *n, int n_tensor)
+{
+    k->n = n_tensor;
+    for (int i = 0; i < n_tensor; i++)
+        count_tensor(&k->size, shape_numel(in_value(g, n, i)->shape));
+    ctx->table_bytes = table_bytes(&k->size);
 }
 
 typedef struct {
