@@ -6,7 +6,7 @@
 #include "graph/ops/layout.gen.h"
 #include "kernels/cpu/cpu_strided.h"
 #include "kernels/cpu/team.h"
-#include "kernels/ref/ref.h"
+#include "kernels/ref/ref_move.h"
 
 enum { FILL = -1 };
 
@@ -248,25 +248,18 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
     return ST_OK;
 }
 
-/* ---- DepthToSpace, SpaceToDepth: [N, b, b, C, H, W] seen through strides ---- */
+/* ---- DepthToSpace, SpaceToDepth ---- */
 
 static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const bool to_wide = n->op == &op_DepthToSpace;
-    const Shape *wide = to_wide ? value(g, n->out[0])->shape : in_value(g, n, 0)->shape;
-    const bool crd = node_attr(n, "mode") && node_string(n, "mode")[0] == 'C';
-    const int64_t b = node_int(n, "blocksize"), C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b,
-                  hw = H * W;
-    const int64_t dim[] = { wide->dim[0], b, b, C, H, W };
-    const int64_t w[] = { C * H * b * W * b, W * b, 1, H * b * W * b, W * b * b, b };
-    const int64_t dcr[] = { C * b * b * hw, b * C * hw, C * hw, hw, W, 1 },
-                  of_crd[] = { C * b * b * hw, b * hw, hw, b * b * hw, W, 1 };
-    const int64_t *deep = crd ? of_crd : dcr;
+    const BlockStrides b = ref_block_strides(g, n);
     Plan *p;
 
     TRY(pieces_create(&p, ctx, g, 1));
-    pieces_push(p,
-                &(Piece){ box_make(element_size(g, n), 6, dim, to_wide ? w : deep, to_wide ? deep : w), 0, 0, 0, 0 });
+    pieces_push(p, &(Piece){ box_make(element_size(g, n), b.dims.rank, b.dims.dim, to_wide ? b.wide : b.deep,
+                                      to_wide ? b.deep : b.wide),
+                             0, 0, 0, 0 });
     *state = p;
     return ST_OK;
 }

@@ -85,44 +85,42 @@ DEFINE_KERNEL(ref_tile, .op = &op_Tile, .run = run_tile);
 
 /* ---- DepthToSpace, SpaceToDepth: [N, b, b, C, H, W] seen through strides ---- */
 
-typedef struct {
-    int64_t b;
-    bool crd;
-} Blocks;
+BlockStrides ref_block_strides(const Graph *g, const Node *n)
+{
+    const Shape *wide = n->op == &op_DepthToSpace ? value(g, n->out[0])->shape : in_value(g, n, 0)->shape;
+    const int64_t b = node_int(n, "blocksize"), C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b,
+                  hw = H * W;
+    const bool crd = node_attr(n, "mode") && node_string(n, "mode")[0] == 'C';
+
+    return (BlockStrides){ .dims = SHAPE(wide->dim[0], b, b, C, H, W),
+                           .deep = { C * b * b * hw, (crd ? 1 : C) * b * hw, (crd ? 1 : C) * hw, (crd ? b * b : 1) * hw,
+                                     W, 1 },
+                           .wide = { C * H * b * W * b, W * b, 1, H * b * W * b, W * b * b, b } };
+}
 
 static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const bool crd = node_attr(n, "mode") && node_string(n, "mode")[0] == 'C';
+    const BlockStrides p = ref_block_strides(g, n);
 
     (void)ctx;
-    (void)g;
-    return kernel_state(state, &(Blocks){ node_int(n, "blocksize"), crd }, sizeof(Blocks));
-}
-
-/* Between the deep tensor [N, C * b * b, H, W] and the wide one [N, C, H * b, W * b]. */
-static void move_blocks(const Blocks *p, size_t size, const Shape *wide, void *dst, const void *src, bool to_wide)
-{
-    int64_t b = p->b, C = wide->dim[1], H = wide->dim[2] / b, W = wide->dim[3] / b, hw = H * W;
-    Shape dims = SHAPE(wide->dim[0], b, b, C, H, W);
-    int64_t w[] = { C * H * b * W * b, W * b, 1, H * b * W * b, W * b * b, b };
-    int64_t dcr[] = { C * b * b * hw, b * C * hw, C * hw, hw, W, 1 },
-            crd[] = { C * b * b * hw, b * hw, hw, b * b * hw, W, 1 };
-    const int64_t *deep = p->crd ? crd : dcr;
-
-    ref_move(size, &dims, dst, to_wide ? w : deep, src, to_wide ? deep : w);
+    return kernel_state(state, &p, sizeof p);
 }
 
 static Status run_depth_to_space(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
+    const BlockStrides *p = state;
+
     (void)ctx;
-    move_blocks(state, dtype_size(in[0].dtype), &out[0].shape, out[0].data, in[0].data, true);
+    ref_move(dtype_size(in[0].dtype), &p->dims, out[0].data, p->wide, in[0].data, p->deep);
     return ST_OK;
 }
 
 static Status run_space_to_depth(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
+    const BlockStrides *p = state;
+
     (void)ctx;
-    move_blocks(state, dtype_size(in[0].dtype), &in[0].shape, out[0].data, in[0].data, false);
+    ref_move(dtype_size(in[0].dtype), &p->dims, out[0].data, p->deep, in[0].data, p->wide);
     return ST_OK;
 }
 

@@ -10,6 +10,14 @@ void ref_move(size_t size, const Shape *dims, void *dst, const int64_t *ds, cons
 /* `n` copies of one element. */
 void ref_fill(size_t size, int64_t n, void *dst, const void *element);
 
+/* DepthToSpace and SpaceToDepth: elements [N, b, b, C, H, W], and their strides in the deep tensor [N, C * b * b, H, W]
+ * and in the wide one [N, C, H * b, W * b]. */
+typedef struct {
+    Shape dims;
+    int64_t deep[6], wide[6];
+} BlockStrides;
+BlockStrides ref_block_strides(const Graph *g, const Node *n);
+
 /* Index `i` of an int32 or int64 tensor as written. */
 static inline int64_t ref_index(const Tensor *t, int64_t i)
 {
