@@ -11,13 +11,9 @@
 #include "kernels/backend.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
+#include "kernels/ref/reduction_axes.h"
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };
-
-typedef struct {
-    int n;
-    int64_t dim[MAX_RANK], stride[MAX_RANK];
-} Axes;
 
 typedef enum { SUM, SQUARE, L1, L2, MAX, MIN, N_HOW } How;
 
@@ -26,7 +22,7 @@ typedef enum { SUM, SQUARE, L1, L2, MAX, MIN, N_HOW } How;
  *   columns: an output is a tile of up to TILE elements that lie `step` apart in x; a position adds one such tile */
 typedef struct {
     How how;
-    Axes kept, reduced; /* the outer axes, innermost first; not the innermost run */
+    ReductionAxes kept, reduced; /* the outer axes, innermost first; not the innermost run */
     bool rows;
     int64_t run;                /* length of the innermost run: reduced when rows, else kept */
     int64_t step;               /* between the elements of a column's run */
@@ -56,12 +52,6 @@ static int merge_axes(const Shape *x, unsigned mask, int64_t *dim, bool *reduced
     return n;
 }
 
-static void push_axis(Axes *a, int64_t dim, int64_t stride)
-{
-    a->dim[a->n] = dim;
-    a->stride[a->n++] = stride;
-}
-
 static Plan cpu_reduce_make_plan(const Shape *x, unsigned mask)
 {
     int64_t dim[MAX_RANK] = { 1 }, stride = 1, kept = 1, outer = 1;
@@ -75,7 +65,7 @@ static Plan cpu_reduce_make_plan(const Shape *x, unsigned mask)
             p.count *= dim[i];
         if (i == run)
             continue;
-        push_axis(reduced[i] ? &p.reduced : &p.kept, dim[i], stride);
+        reduction_axes_push(reduced[i] ? &p.reduced : &p.kept, dim[i], stride);
         *(reduced[i] ? &outer : &kept) *= dim[i];
     }
     p.pieces = p.rows ? (p.run + SEGMENT - 1) / SEGMENT : (p.run + TILE - 1) / TILE;
@@ -87,7 +77,7 @@ static Plan cpu_reduce_make_plan(const Shape *x, unsigned mask)
     return p;
 }
 
-static int64_t offset_of(const Axes *a, int64_t index)
+static int64_t offset_of(const ReductionAxes *a, int64_t index)
 {
     int64_t offset = 0;
 

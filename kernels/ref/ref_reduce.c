@@ -6,6 +6,7 @@
 #include "graph/base/saturate.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
+#include "kernels/ref/reduction_axes.h"
 #include "kernels/ref/ref.h"
 
 /* Those from MEAN on go by way of double in every type, but the mean of integers, which is their sum, divided. */
@@ -30,8 +31,7 @@ static How ref_reduce_how_of(const Node *n)
 /* The output's dimensions are walked outside, the reduced ones inside. */
 typedef struct {
     How how;
-    int n_kept, n_reduced;
-    int64_t kept[MAX_RANK], kept_stride[MAX_RANK], reduced[MAX_RANK], reduced_stride[MAX_RANK];
+    ReductionAxes kept, reduced;
     int64_t outputs, count;
 } Plan;
 
@@ -47,12 +47,10 @@ static Status ref_reduce_prepare(void **state, KernelCtx *ctx, const Graph *g, c
     shape_strides(x, stride);
     for (int i = x->rank - 1; i >= 0; i--) { /* innermost first */
         if (mask >> i & 1) {
-            p.reduced[p.n_reduced] = x->dim[i];
-            p.reduced_stride[p.n_reduced++] = stride[i];
+            reduction_axes_push(&p.reduced, x->dim[i], stride[i]);
             p.count *= x->dim[i];
         } else {
-            p.kept[p.n_kept] = x->dim[i];
-            p.kept_stride[p.n_kept++] = stride[i];
+            reduction_axes_push(&p.kept, x->dim[i], stride[i]);
             p.outputs *= x->dim[i];
         }
     }
@@ -60,13 +58,13 @@ static Status ref_reduce_prepare(void **state, KernelCtx *ctx, const Graph *g, c
 }
 
 /* The next index of an odometer: the offset it stands for. */
-static int64_t step(int rank, const int64_t *dim, const int64_t *stride, int64_t *at, int64_t offset)
+static int64_t step(const ReductionAxes *a, int64_t *at, int64_t offset)
 {
-    for (int i = 0; i < rank; i++) {
-        offset += stride[i];
-        if (++at[i] < dim[i])
+    for (int i = 0; i < a->n; i++) {
+        offset += a->stride[i];
+        if (++at[i] < a->dim[i])
             return offset;
-        offset -= stride[i] * dim[i];
+        offset -= a->stride[i] * a->dim[i];
         at[i] = 0;
     }
     return offset;
