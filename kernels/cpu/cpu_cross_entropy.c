@@ -5,51 +5,13 @@
 #include "graph/ops/cross_entropy.gen.h"
 #include "kernels/ref/nll.h"
 
-typedef struct {
-    Nll *nll;
-    SoftmaxPlan by; /* of the scores */
-    int64_t samples;
-} Plan;
-
-static void cpu_cross_entropy_release(void *state)
-{
-    Plan *p = state;
-
-    if (p)
-        free(p->nll);
-    free(p);
-}
-
-/* `scores` is the input that holds them. */
-static Status cpu_cross_entropy_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n, int scores)
-{
-    Plan *p = calloc(1, sizeof *p);
-    Status st;
-
-    if (!p)
-        return FAIL_NOMEM();
-    TRY_TO(fail, st, nll_prepare((void **)&p->nll, ctx, g, n));
-    p->by = softmax_plan(in_value(g, n, scores)->shape, 1, ctx->n_threads);
-    p->samples = shape_numel(in_value(g, n, scores + 1)->shape);
-    *state = p;
-    return ST_OK;
-fail:
-    cpu_cross_entropy_release(p);
-    return st;
-}
-
 /* Scratch: the loss of each sample. */
 static Status cpu_cross_entropy_prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const size_t need = (size_t)shape_numel(in_value(g, n, 1)->shape) * sizeof(double);
 
     ctx->scratch_bytes = need > ctx->scratch_bytes ? need : ctx->scratch_bytes;
-    return cpu_cross_entropy_prepare(state, ctx, g, n, 0);
-}
-
-static Status cpu_cross_entropy_prepare_grad(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
-{
-    return cpu_cross_entropy_prepare(state, ctx, g, n, 1);
+    return nll_prepare(state, ctx, g, n);
 }
 
 #define BODY "kernels/cpu/cpu_cross_entropy.inc"
@@ -66,18 +28,20 @@ static int64_t samples_of(const SoftmaxPlan *by, int64_t task, int64_t *first)
 
 static Status cpu_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const SoftmaxPlan by = softmax_plan(&in[0].shape, 1, ctx->n_threads);
+    const Nll *p = state;
+    const int64_t samples = tensor_numel(&in[1]);
     double *loss = ctx->scratch, num = 0, den = 0;
 
-    TRY(nll_check_labels(p->nll, &in[1], p->by.n));
-#pragma omp parallel for num_threads(p->by.team) schedule(static)
-    for (int64_t t = 0; t < p->by.tasks; t++) {
-        int64_t first, w = samples_of(&p->by, t, &first);
+    TRY(nll_check_labels(p, &in[1], by.n));
+#pragma omp parallel for num_threads(by.team) schedule(static)
+    for (int64_t t = 0; t < by.tasks; t++) {
+        int64_t first, w = samples_of(&by, t, &first);
 
-        (in[0].dtype == DT_FLOAT32 ? losses_f32 : losses_f64)(p, in, &out[2], first, w, loss);
+        (in[0].dtype == DT_FLOAT32 ? losses_f32 : losses_f64)(p, &by, in, &out[2], first, w, loss);
     }
-    for (int64_t i = 0; i < p->samples; i++)
-        if (ref_index(&in[1], i) != p->nll->ignore) {
+    for (int64_t i = 0; i < samples; i++)
+        if (ref_index(&in[1], i) != p->ignore) {
             num += loss[i];
             den++;
         }
@@ -88,15 +52,15 @@ static Status cpu_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tenso
 
 static Status cpu_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const Plan *p = state;
+    const SoftmaxPlan by = softmax_plan(&in[1].shape, 1, ctx->n_threads);
+    const Nll *p = state;
 
-    (void)ctx;
-    TRY(nll_check_labels(p->nll, &in[2], p->by.n));
-#pragma omp parallel for num_threads(p->by.team) schedule(static)
-    for (int64_t t = 0; t < p->by.tasks; t++) {
-        int64_t first, w = samples_of(&p->by, t, &first);
+    TRY(nll_check_labels(p, &in[2], by.n));
+#pragma omp parallel for num_threads(by.team) schedule(static)
+    for (int64_t t = 0; t < by.tasks; t++) {
+        int64_t first, w = samples_of(&by, t, &first);
 
-        (in[1].dtype == DT_FLOAT32 ? slopes_f32 : slopes_f64)(p, in, out, first, w);
+        (in[1].dtype == DT_FLOAT32 ? slopes_f32 : slopes_f64)(p, &by, in, out, first, w);
     }
     return ST_OK;
 }
@@ -104,9 +68,9 @@ static Status cpu_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tens
 /* Scores of 16 bits have a slope of float32. */
 static bool is_one_type(const Graph *g, const Node *n) { return in_value(g, n, 1)->dtype == in_value(g, n, 0)->dtype; }
 
-#define COMMON .dtypes = DTYPES_F32_F64, .release = cpu_cross_entropy_release
+#define COMMON .dtypes = DTYPES_F32_F64, .release = free
 
 DEFINE_KERNEL(cpu_cross_entropy_sum, .op = &op_CrossEntropySum, COMMON, .prepare = cpu_cross_entropy_prepare_sum,
               .run = cpu_cross_entropy_run_sum);
 DEFINE_KERNEL(cpu_cross_entropy_grad, .op = &op_CrossEntropyGrad, COMMON, .supports = is_one_type,
-              .prepare = cpu_cross_entropy_prepare_grad, .run = cpu_cross_entropy_run_grad);
+              .prepare = nll_prepare, .run = cpu_cross_entropy_run_grad);

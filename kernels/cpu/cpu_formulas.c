@@ -6,16 +6,12 @@
 #include "graph/ops/unary.gen.h"
 #include "kernels/cpu/cpu_elementwise.h"
 
-/* The loops of a formula, by type and, where an attribute is a flag, by its value; then by how the operands move, as
- * elementwise_prepare takes them. */
 enum { ROWS_f32, ROWS_f64, ROWS_i64, ROWS_b8, ROWS_TYPES };
-typedef struct {
-    int operands;
-    FormulaAttr attr[FORMULA_ATTRS];
-    RowFn row[ROWS_TYPES][2][4];
-} FormulaRows;
 
-static Status prepare(void **state, const Graph *g, const Node *n, const FormulaRows *rows)
+/* row: the loops of a formula, by type and, where an attribute is a flag, by its value; then by how the operands move,
+ * as elementwise_prepare takes them. */
+static Status prepare(void **state, const Graph *g, const Node *n, int operands, const FormulaAttr attr[FORMULA_ATTRS],
+                      const RowFn row[ROWS_TYPES][2][4])
 {
     const DType t = in_value(g, n, 0)->dtype;
     const int type = t == DT_FLOAT32 ? ROWS_f32 : t == DT_FLOAT64 ? ROWS_f64 : t == DT_INT64 ? ROWS_i64 : ROWS_b8;
@@ -23,9 +19,9 @@ static Status prepare(void **state, const Graph *g, const Node *n, const Formula
     int flag;
     Elementwise *e;
 
-    formula_numbers(number, rows->attr, n);
-    flag = rows->row[type][1][0] && number[0] != 0;
-    TRY(elementwise_prepare(state, g, n, rows->operands, rows->row[type][flag]));
+    formula_numbers(number, attr, n);
+    flag = row[type][1][0] && number[0] != 0;
+    TRY(elementwise_prepare(state, g, n, operands, row[type][flag]));
     e = *state;
     memcpy(e->param, number, sizeof number);
     return ST_OK;
@@ -80,12 +76,13 @@ static Status prepare(void **state, const Graph *g, const Node *n, const Formula
 
 /* ---- kernels, of rows that name vector types ---- */
 
-#define PREPARE(NAME, N, VECTORS, ATTRS)                                                                \
-    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n)           \
-    {                                                                                                   \
-        static const FormulaRows rows = { N, ATTRS_##ATTRS, { EACH_##VECTORS(LIST##N, NAME, ATTRS) } }; \
-        (void)ctx;                                                                                      \
-        return prepare(state, g, n, &rows);                                                             \
+#define PREPARE(NAME, N, VECTORS, ATTRS)                                                      \
+    static Status prepare_##NAME(void **state, KernelCtx *ctx, const Graph *g, const Node *n) \
+    {                                                                                         \
+        static const FormulaAttr attr[FORMULA_ATTRS] = ATTRS_##ATTRS;                         \
+        static const RowFn row[ROWS_TYPES][2][4] = { EACH_##VECTORS(LIST##N, NAME, ATTRS) };  \
+        (void)ctx;                                                                            \
+        return prepare(state, g, n, N, attr, row);                                            \
     }
 #define KERNEL(Op, NAME, VECTORS)                                                                   \
     DEFINE_KERNEL(cpu_##NAME, .op = &op_##Op, .dtypes = TYPES_##VECTORS, .prepare = prepare_##NAME, \

@@ -298,7 +298,7 @@ static Status cpu_recurrent_begin(const RecurrentRun *k, const Tensor *in)
                              w + k->dir * gates * r->inputs, r->inputs, 1, k->saved, k->row);
 }
 
-static void cpu_recurrent_load(float *to, const Tensor *from, int dir, int64_t n)
+void recurrent_load(float *to, const Tensor *from, int dir, int64_t n)
 {
     if (from->data)
         memcpy(to, (const float *)from->data + dir * n, (size_t)n * sizeof *to);
@@ -352,8 +352,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in_list, Tensor *ou
 
         TRY(cpu_recurrent_begin(&k, in));
         cpu_recurrent_pack(&k, (const float *)in[REC_R].data + d * r->gates * r->hidden * r->hidden);
-        cpu_recurrent_load(h, &in[REC_H0], d, size);
-        cpu_recurrent_load(c, &in[REC_C0], d, size);
+        recurrent_load(h, &in[REC_H0], d, size);
+        recurrent_load(c, &in[REC_C0], d, size);
         all_steps(&k, (float *)out[REC_Y].data + d * size);
         if (out[REC_YH].data)
             memcpy((float *)out[REC_YH].data + d * size, h + r->steps % 2 * size, (size_t)size * sizeof *h);

@@ -56,6 +56,8 @@ void recurrent_add(int64_t m, int64_t cols, int64_t k, const float *a, int64_t l
                    int64_t ldc);
 /* All inputs, also those behind the last that the node lists. */
 void recurrent_inputs(Tensor all[RECG_INPUTS], const Recurrence *r, const Tensor *in);
+/* The n numbers of direction `dir` of an optional tensor; zeros without it. */
+void recurrent_load(float *to, const Tensor *from, int dir, int64_t n);
 /* Is the node one of these kernels'?  Sigmoid and Tanh where they are usual, of RNN any of which the slope follows from
  * the value. */
 bool recurrent_usual(const Graph *g, const Node *n);

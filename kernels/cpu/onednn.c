@@ -11,9 +11,18 @@ enum { MAX_ARGS = 4, ALIGN = 64 };
 
 /* ---- what differs between the versions ---- */
 
-typedef struct {
-    dnnl_dims_t strides, dilates, pad, pad_end;
-} Geometry;
+/* The window as oneDNN has it.  The end padding is what makes its own formula yield the output's size: nobody reads the
+ * rows beyond. */
+static void conv_geometry(const Window *w, dnnl_dims_t strides, dnnl_dims_t dilates, dnnl_dims_t pad,
+                          dnnl_dims_t pad_end)
+{
+    for (int i = WINDOW_AXES - w->rank, j = 0; j < w->rank; i++, j++) {
+        strides[j] = w->stride[i];
+        dilates[j] = w->dilation[i] - 1;
+        pad[j] = w->pad[i];
+        pad_end[j] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i] - w->pad[i];
+    }
+}
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t Md;
@@ -39,21 +48,23 @@ static dnnl_status_t md_tagged(Md *out, int n, const dnnl_dims_t dims, dnnl_form
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
-                             const Geometry *g, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                             const Window *win, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
                              const_dnnl_primitive_desc_t hint)
 {
+    dnnl_dims_t strides = { 0 }, dilates = { 0 }, pad = { 0 }, pad_end = { 0 };
+
+    conv_geometry(win, strides, dilates, pad, pad_end);
     switch (what) {
     case ONEDNN_CONV_FORWARD:
         return onednn.convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training,
-                                                                dnnl_convolution_direct, x, w, b, y, g->strides,
-                                                                g->dilates, g->pad, g->pad_end, attr);
+                                                                dnnl_convolution_direct, x, w, b, y, strides, dilates,
+                                                                pad, pad_end, attr);
     case ONEDNN_CONV_INPUT:
-        return onednn.convolution_backward_data_primitive_desc_create(
-            out, engine, dnnl_convolution_direct, x, w, y, g->strides, g->dilates, g->pad, g->pad_end, hint, attr);
+        return onednn.convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w, y,
+                                                                      strides, dilates, pad, pad_end, hint, attr);
     default:
-        return onednn.convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, x, w,
-                                                                         NULL, y, g->strides, g->dilates, g->pad,
-                                                                         g->pad_end, hint, attr);
+        return onednn.convolution_backward_weights_primitive_desc_create(
+            out, engine, dnnl_convolution_direct, x, w, NULL, y, strides, dilates, pad, pad_end, hint, attr);
     }
 }
 
@@ -79,24 +90,26 @@ static dnnl_status_t md_tagged(Md *out, int n, const dnnl_dims_t dims, dnnl_form
 }
 
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *out, OnednnConv what, ConstMd x, ConstMd w, ConstMd b, ConstMd y,
-                             const Geometry *g, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
+                             const Window *win, const_dnnl_primitive_attr_t attr, dnnl_engine_t engine,
                              const_dnnl_primitive_desc_t hint)
 {
+    dnnl_dims_t strides = { 0 }, dilates = { 0 }, pad = { 0 }, pad_end = { 0 };
     dnnl_convolution_desc_t d;
     dnnl_status_t st;
 
+    conv_geometry(win, strides, dilates, pad, pad_end);
     switch (what) {
     case ONEDNN_CONV_FORWARD:
         st = onednn.dilated_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, x, w, b,
-                                                          y, g->strides, g->dilates, g->pad, g->pad_end);
+                                                          y, strides, dilates, pad, pad_end);
         break;
     case ONEDNN_CONV_INPUT:
-        st = onednn.dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, g->strides,
-                                                                g->dilates, g->pad, g->pad_end);
+        st = onednn.dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, x, w, y, strides, dilates,
+                                                                pad, pad_end);
         break;
     default:
-        st = onednn.dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y,
-                                                                   g->strides, g->dilates, g->pad, g->pad_end);
+        st = onednn.dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, x, w, NULL, y, strides,
+                                                                   dilates, pad, pad_end);
     }
     return st != dnnl_success ? st : onednn.primitive_desc_create(out, &d, attr, engine, hint);
 }
@@ -315,23 +328,8 @@ static void conv_shapes(Dense t[MAX_ARGS], const OnednnConvShape *s)
     t[3].tag = tag_of(s->y, t[3].n);
 }
 
-/* oneDNN wants the end padding that makes its own formula yield the output's size: rows beyond it are not read by
- * anyone. */
-static Geometry conv_geometry(const Window *w)
-{
-    Geometry g = { 0 };
-
-    for (int i = WINDOW_AXES - w->rank, j = 0; j < w->rank; i++, j++) {
-        g.strides[j] = w->stride[i];
-        g.dilates[j] = w->dilation[i] - 1;
-        g.pad[j] = w->pad[i];
-        g.pad_end[j] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i] - w->pad[i];
-    }
-    return g;
-}
-
 static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const Md *md,
-                          const OnednnConvShape *s, const Geometry *g)
+                          const OnednnConvShape *s)
 {
     ConstMd b = s->bias ? md_const(&md[2]) : NULL;
     dnnl_primitive_desc_t hint = NULL;
@@ -341,10 +339,11 @@ static Status conv_choose(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what
     TRY_DNNL(onednn.primitive_attr_create(&attr));
     st = onednn.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (st == dnnl_success && what != ONEDNN_CONV_FORWARD)
-        st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), g, attr,
-                     d->engine, NULL);
+        st = conv_pd(&hint, ONEDNN_CONV_FORWARD, md_const(&md[0]), md_const(&md[1]), NULL, md_const(&md[3]), &s->win,
+                     attr, d->engine, NULL);
     if (st == dnnl_success)
-        st = conv_pd(out, what, md_const(&md[0]), md_const(&md[1]), b, md_const(&md[3]), g, attr, d->engine, hint);
+        st =
+            conv_pd(out, what, md_const(&md[0]), md_const(&md[1]), b, md_const(&md[3]), &s->win, attr, d->engine, hint);
     dnnl_primitive_desc_destroy(hint);
     dnnl_primitive_attr_destroy(attr);
     TRY_DNNL(st);
@@ -391,7 +390,6 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
 static Status conv_choose_for(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const OnednnConvShape *s,
                               const Dense *t, bool free)
 {
-    Geometry g = conv_geometry(&s->win);
     Md md[MAX_ARGS] = { 0 };
     Status st = ST_OK;
 
@@ -403,7 +401,7 @@ static Status conv_choose_for(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv 
             st = FAIL(E_UNSUPPORTED, "oneDNN: a tensor description of %d dimensions", t[i].n);
     }
     if (!st)
-        st = conv_choose(out, d, what, md, s, &g);
+        st = conv_choose(out, d, what, md, s);
     for (int i = 0; i < MAX_ARGS; i++)
         md_free(&md[i]);
     return st;

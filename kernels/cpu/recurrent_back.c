@@ -320,14 +320,6 @@ static Status products(const RecurrentRun *k, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-static void recurrent_back_load(float *to, const Tensor *from, int dir, int64_t n)
-{
-    if (from->data)
-        memcpy(to, (const float *)from->data + dir * n, (size_t)n * sizeof *to);
-    else
-        memset(to, 0, (size_t)n * sizeof *to);
-}
-
 static const float *of_direction(const Tensor *t, int dir, int64_t n)
 {
     return t->data ? (const float *)t->data + dir * n : NULL;
@@ -349,8 +341,8 @@ static Status run(KernelCtx *ctx, void *state, const Tensor *in_list, Tensor *ou
 
         recurrent_back_pack(&k, of_direction(&in[RECG_R], d, r->gates * r->hidden * r->hidden));
         recurrent_back_gather(&k, of_direction(&in[RECG_Y], d, size), of_direction(&in[RECG_H0], d, size));
-        recurrent_back_load(recurrent_part(&k, DH), &in[RECG_DYH], d, size);
-        recurrent_back_load(recurrent_part(&k, DC), &in[RECG_DYC], d, size);
+        recurrent_load(recurrent_part(&k, DH), &in[RECG_DYH], d, size);
+        recurrent_load(recurrent_part(&k, DC), &in[RECG_DYC], d, size);
         all_steps(&k, of_direction(&in[RECG_DY], d, size), of_direction(&in[RECG_C0], d, size));
         TRY(products(&k, in, out));
         memcpy((float *)out[RECG_DH0].data + d * size, recurrent_part(&k, DH), (size_t)size * sizeof(float));

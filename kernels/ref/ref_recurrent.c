@@ -27,16 +27,10 @@ static Status ref_recurrent_prepare(void **state, KernelCtx *ctx, const Graph *g
  */
 enum { OF_W = 0, OF_R = 4, LAST_H = 8, LAST_C = 9 };
 
-typedef struct {
-    double value, slope;
-} Activated;
-
-/* Clipped, a number at the bound itself has no slope: PyTorch's. */
-static Activated activate(const Recurrence *r, const Activation *a, double x, bool clipped)
+/* Is x cut off at the clip?  Clipped, a number at the bound itself has no slope: PyTorch's. */
+static bool cut_off(const Recurrence *r, double x, bool clipped)
 {
-    const bool out = clipped && fabs(x) >= r->clip && r->clip < INFINITY;
-
-    return (Activated){ activation_value(a, out ? copysign(r->clip, x) : x), out ? 0 : activation_slope(a, x) };
+    return clipped && fabs(x) >= r->clip && r->clip < INFINITY;
 }
 
 static double slope_of_value(const Activation *a, double y)
