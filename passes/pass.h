@@ -56,7 +56,8 @@ void pass_draft(Draft *d, Graph *g, const PassCtx *ctx);
 
 typedef struct {
     const char *name, *summary;
-    unsigned modes; /* bits 1 << BuildMode; 0: all */
+    unsigned modes;  /* bits 1 << BuildMode; 0: all */
+    bool idempotent; /* changes nothing when it runs again; its golden texts are run twice */
     Status (*run)(Graph *g, PassCtx *ctx);
 } Pass;
 

@@ -9,6 +9,7 @@
 #include "passes/passes.gen.h"
 #include "passes/report.h"
 
+/* clang-format off: a new line must not move the others. */
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
     &pass_mark_batch,         /* before shapes are those of one batch size */
@@ -69,6 +70,7 @@ const Pass *const pipeline[] = {
                       * call */
     &pass_schedule,  /* the order of execution: nothing may be added behind it */
 };
+/* clang-format on */
 const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 
 const Pass *const model_passes[] = {

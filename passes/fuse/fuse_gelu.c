@@ -271,4 +271,5 @@ static Status fuse_gelu_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_gelu = { .name = "fuse-gelu",
                               .summary = "merge GELU written in single operators into one node",
+                              .idempotent = true,
                               .run = fuse_gelu_run };

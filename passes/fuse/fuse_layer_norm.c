@@ -193,4 +193,5 @@ static Status fuse_layer_norm_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fuse_layer_norm = { .name = "fuse-layer-norm",
                                     .summary = "merge layer normalisation written in single operators",
+                                    .idempotent = true,
                                     .run = fuse_layer_norm_run };

@@ -77,4 +77,5 @@ static Status group_casts_run(Graph *g, PassCtx *ctx)
 const Pass pass_group_casts = { .name = "group-casts",
                                 .summary = "one node converts all parameters of an accelerator",
                                 .modes = MODES_LEARN,
+                                .idempotent = true,
                                 .run = group_casts_run };

@@ -120,4 +120,5 @@ static Status cse_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_cse = { .name = "cse",
                         .summary = "merge equal constants and nodes that compute the same",
+                        .idempotent = true,
                         .run = cse_run };

@@ -43,4 +43,5 @@ static Status dce_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_dce = { .name = "dce",
                         .summary = "remove nodes and constants that no output and no update needs",
+                        .idempotent = true,
                         .run = dce_run };

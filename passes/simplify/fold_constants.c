@@ -53,4 +53,5 @@ static Status fold_constants_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fold_constants = { .name = "fold-constants",
                                    .summary = "evaluate what depends on constants alone",
+                                   .idempotent = true,
                                    .run = fold_constants_run };

@@ -51,4 +51,5 @@ static Status fold_transpose_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_fold_transpose = { .name = "fold-transpose",
                                    .summary = "let matrix products read operands from before their transposition",
+                                   .idempotent = true,
                                    .run = fold_transpose_run };

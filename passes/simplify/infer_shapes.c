@@ -390,4 +390,5 @@ static Status infer_shapes_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_infer_shapes = { .name = "infer-shapes",
                                  .summary = "bind symbolic dimensions, find every type and shape",
+                                 .idempotent = true,
                                  .run = infer_shapes_run };

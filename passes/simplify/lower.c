@@ -11,6 +11,6 @@ static Status lower_run(Graph *g, PassCtx *ctx)
     return graph_sort(g);
 }
 
-const Pass pass_lower = { .name = "lower",
-                          .summary = "rewrite composite operators into simpler ones",
-                          .run = lower_run };
+const Pass pass_lower = {
+    .name = "lower", .summary = "rewrite composite operators into simpler ones", .idempotent = true, .run = lower_run
+};

@@ -256,4 +256,5 @@ static Status convert_dtype_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_convert_dtype = { .name = "convert-dtype",
                                   .summary = "convert the model's floats to the wanted type",
+                                  .idempotent = true,
                                   .run = convert_dtype_run };

@@ -1,5 +1,5 @@
-/* Data sets: .npz, .npy and IDX files, told apart by how they begin.  What is read is converted to every type that it
- * can become. */
+/* Data sets: the bytes are read as a file of every format that there is.  What is read is converted to every type that
+ * it can become. */
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/data.h"
 
@@ -19,43 +19,22 @@ static void gather(const Array *a, dpx_dtype to)
     free(out);
 }
 
-static Status read_npy(Dataset *d, const uint8_t *data, size_t size)
+/* Reads the bytes as the format's file; where a source names several files, `idx:IMAGES,LABELS`, all are this one. */
+static Status read_as(Dataset *d, const DataFormat *f, const uint8_t *data, size_t size)
 {
-    Array a = { .scale = 1, .std = 1 };
-    uint8_t *copy;
-
-    MUST((copy = malloc(size + !size)) && (a.name = strdup("x")), "memory");
-    memcpy(copy, data, size);
-    a.map = (Mapped){ copy, size };
-    {
-        Status st = npy_parse(&a, "fuzz.npy");
-
-        if (st) {
-            free(a.name);
-            return st;
-        }
-    }
-    return dataset_add(d, &a, "fuzz.npy");
-}
-
-extern const DataFormat data_format_npz, data_format_idx;
-
-static Status read(Dataset *d, const uint8_t *data, size_t size)
-{
-    const Normalisation norm = { 0.5, 0.25 };
-    char pair[9000];
+    char source[9000], name[64];
     const char *file;
+    size_t n;
 
-    if (size >= 2 && !memcmp(data, "PK", 2))
-        return data_format_npz.read(d, fuzz_file("set.npz", data, size), norm);
-    if (size >= 6 && !memcmp(data, "\x93NUMPY", 6))
-        return read_npy(d, data, size);
-    file = fuzz_file("set.idx", data, size);
-    snprintf(pair, sizeof pair, "%s,%s", file, file);
-    return data_format_idx.read(d, pair, norm);
+    snprintf(name, sizeof name, "set%s", f->suffix ? f->suffix : "");
+    file = fuzz_file(name, data, size);
+    n = (size_t)snprintf(source, sizeof source, "%s", file);
+    for (const char *s = f->form; (s = strchr(s, ',')); s++)
+        n += (size_t)snprintf(source + n, sizeof source - n, ",%s", file);
+    return f->read(d, source, (Normalisation){ 0.5, 0.25 });
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void try_format(const DataFormat *f, const uint8_t *data, size_t size)
 {
     static const dpx_dtype types[] = { DPX_FLOAT32, DPX_FLOAT64, DPX_INT64, DPX_INT32,
                                        DPX_UINT8,   DPX_UINT64,  DPX_BOOL,  DPX_FLOAT16 };
@@ -63,12 +42,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Status st;
 
     MUST(d, "memory");
-    st = read(d, data, size);
+    st = read_as(d, f, data, size);
     if (st || (st = dataset_complete(d, "fuzz")))
         fuzz_refused(st);
     for (int i = 0; !st && i < d->n; i++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             gather(&d->array[i], types[t]);
     dataset_free(d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    for (const DataFormat *const *f = data_formats; *f; f++)
+        if (!(*f)->folder)
+            try_format(*f, data, size);
     return 0;
 }
