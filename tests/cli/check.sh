@@ -94,7 +94,7 @@ for i in range(4):
 END2
 refused 2 "input 'm' was not given" "$dpexec" run "$m/model.onnx" --input "x=$m/x.npy" --out "$m/out"
 refused 1 "input 'm' is [5,2], expected []" "$dpexec" run "$m/model.onnx" --input "x=$m/x.npy" --input "m=$m/x.npy" --out "$m/out"
-refused 2 "3 inputs are given, of which the model has 2" "$dpexec" run "$m/model.onnx" --input "x=$m/x.npy" --input "m=$m/m.npy" --input "n=$m/m.npy" --out "$m/out"
+refused 2 "3 inputs are given, and the model has only 2 of them" "$dpexec" run "$m/model.onnx" --input "x=$m/x.npy" --input "m=$m/m.npy" --input "n=$m/m.npy" --out "$m/out"
 rm -r "$DIR/dynamic"
 
 # The mode that the file says, where it is asked for: golden data by dpexec run.

@@ -177,7 +177,7 @@ check "no scores travel" test "$(gathers | grep -c 'all-gather of Add_5')" = 0
 check "nor for a metric of the training" test "$(gathers --metric accuracy | grep -c 'all-gather of Add_5')" = 0
 says "all-reduce bucket 2 (criterion, criterion)" gathers --metric accuracy
 check "nor where that is asked for" test "$(gathers --strategy master --loss-at parts | grep -c 'all-gather of Add_5')" = 0
-refused 2 "mean-of-means is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
+refused 2 "mean-of-means, which is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
 while IFS='|' read -r name given want; do
     name=${name% } given=$here/${given# }
     for how in "--strategy master" "--strategy master --output-device 2" "--loss-at outputs"; do

@@ -338,7 +338,7 @@ static void test_errors(void)
         { no_attributes, DPX_INVALID, "attributes is NULL" },
         { negative, DPX_INVALID, "with -1 inputs" },
         { too_few, DPX_MODEL, "1 inputs, expected 2 to 2" },
-        { wrong_value, DPX_INVALID, "operator Add of domain ai.onnx: input 1 is value 999, which there is not" },
+        { wrong_value, DPX_INVALID, "operator Add of domain ai.onnx: input 1 is value 999, which does not exist" },
         { absent_input, DPX_MODEL, "required input 1 is absent" },
         { no_outputs, DPX_INVALID, "dpx_graph_emit_outputs: out is NULL" },
         { outputs, DPX_INVALID, "with 1 inputs, 2 outputs" },
