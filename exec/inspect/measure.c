@@ -13,6 +13,7 @@
 #include "exec/train/session.h"
 #include "exec/world/world.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/order.h"
 #include "graph/text/parse.h"
 #include "passes/build_options.h"
 
@@ -136,34 +137,22 @@ static Status measure_bytes(double *out, const DeviceSpec *d)
     return ST_OK;
 }
 
-static int measure_compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* ---- devices of a node beside each other ---- */
 
-/* About a millisecond of work in the calling thread: so much a device computes between two collectives. */
-typedef struct {
-    float number[THREAD_NUMBERS];
-    int rounds;
-} ThreadWork;
-
-static double thread_work_run(ThreadWork *p)
+/* The seconds of `rounds` passes over number[THREAD_NUMBERS] in the calling thread. */
+static double thread_work(float *number, int rounds)
 {
     const double before = world_now();
 
-    for (int k = 0; k < p->rounds; k++)
+    for (int k = 0; k < rounds; k++)
         for (int i = 0; i < THREAD_NUMBERS; i++)
-            p->number[i] = p->number[i] * 0.5f + 1;
+            number[i] = number[i] * 0.5f + 1;
     return world_now() - before;
 }
 
 static double median(double *v, int n)
 {
-    qsort(v, (size_t)n, sizeof *v, measure_compare);
+    qsort(v, (size_t)n, sizeof *v, order_doubles);
     return v[n / 2];
 }
 
@@ -215,20 +204,18 @@ done:
  * is measured, which is cluster_latest(n) times the mean. */
 static Status measure_jitter(double *out, World *w)
 {
-    ThreadWork *p = calloc(1, sizeof *p);
+    float *number = calloc(THREAD_NUMBERS, sizeof *number);
     double took[COLLECTIVES], own[COLLECTIVES], typical;
-    Status st = p ? ST_OK : FAIL_NOMEM();
+    int rounds = 1;
+    Status st = number ? ST_OK : FAIL_NOMEM();
 
-    if (!st) {
-        p->rounds = 1;
-        while (thread_work_run(p) < 1e-3)
-            p->rounds *= 2;
-    }
+    while (!st && thread_work(number, rounds) < 1e-3)
+        rounds *= 2;
     for (int i = 0; i < COLLECTIVES && !st; i++) {
-        took[i] = own[i] = thread_work_run(p);
+        took[i] = own[i] = thread_work(number, rounds);
         st = slowest(&took[i], w);
     }
-    free(p);
+    free(number);
     TRY(st);
     typical = median(own, COLLECTIVES);
     TRY(slowest(&typical, w)); /* a device that is always slower is not delayed by chance */
@@ -238,80 +225,57 @@ static Status measure_jitter(double *out, World *w)
 
 /* ---- links ---- */
 
-/* The processes that exchange data with this one, and their parcels. */
-typedef struct {
-    World *world;
-    bool with[WORLD_MAX];
-    int n; /* processes it exchanges with */
-    Parcel send[WORLD_MAX], recv[WORLD_MAX];
-    struct iovec out[WORLD_MAX], in[WORLD_MAX];
-    char *data; /* MANY_BYTES for what is sent, and for what comes from each */
-} Exchange;
-
-/* An exchange with the processes of this machine (`within`), or with those of all others.  The caller frees the data,
- * then *out. */
-static Status exchange_open(Exchange **out, World *w, const int64_t *machine, bool within)
+/* The median seconds of an exchange of `bytes` with each other process of `with`, on the process where it is longest.
+ * `data` has MANY_BYTES for what is sent, and for what comes from each. */
+static Status time_exchange(double *out, World *w, const bool with[WORLD_MAX], char *data, size_t bytes)
 {
-    Exchange *t = calloc(1, sizeof *t);
-    const int me = world_rank(w);
-
-    if (!t)
-        return FAIL_NOMEM();
-    t->world = w;
-    for (int r = 0; r < world_size(w); r++) {
-        t->with[r] = r != me && (machine[r] == machine[me]) == within;
-        t->n += t->with[r];
-        t->send[r].piece = &t->out[r];
-        t->recv[r].piece = &t->in[r];
-    }
-    if (!(t->data = calloc((size_t)t->n + 1, MANY_BYTES))) {
-        free(t);
-        return FAIL_NOMEM();
-    }
-    *out = t;
-    return ST_OK;
-}
-
-/* The median seconds of an exchange of `bytes` with each other process, on the process where it is longest. */
-static Status time_exchange(double *out, Exchange *t, size_t bytes)
-{
+    WorldRound *round = world_round_create();
     double took[EXCHANGES];
     int64_t most;
+    Status st = round ? ST_OK : FAIL_NOMEM();
 
-    for (int r = 0, k = 1; r < world_size(t->world); r++) {
-        t->send[r].n = t->recv[r].n = t->with[r];
-        t->out[r] = (struct iovec){ t->data, bytes };
-        t->in[r] = (struct iovec){ t->data + (size_t)(t->with[r] ? k++ : 0) * MANY_BYTES, bytes };
-    }
-    for (int i = -2; i < EXCHANGES; i++) { /* two to touch the memory */
+    for (int r = 0, k = 1; r < world_size(w) && round; r++)
+        if (with[r]) {
+            world_round_send(round, r, data, bytes);
+            world_round_receive(round, r, data + (size_t)k++ * MANY_BYTES, bytes);
+        }
+    for (int i = -2; i < EXCHANGES && !st; i++) { /* two to touch the memory */
         const double before = world_now();
 
-        TRY(world_exchange(t->world, t->send, t->recv, NULL));
+        st = world_round_run(round, w);
         if (i >= 0)
             took[i] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, measure_compare);
-    TRY(world_max(t->world, (int64_t)(took[EXCHANGES / 2] * 1e9), &most));
+    free(round);
+    TRY(st);
+    qsort(took, EXCHANGES, sizeof *took, order_doubles);
+    TRY(world_max(w, (int64_t)(took[EXCHANGES / 2] * 1e9), &most));
     *out = (double)most * 1e-9;
     return ST_OK;
 }
 
-/* Latency and bandwidth of one link.  An exchange with n others is n messages, one after another. */
+/* Latency and bandwidth of one link: with the processes of this machine (`within`), or with those of all others.  An
+ * exchange with n others is n messages, one after another. */
 static Status measure_link(Link *out, World *w, const int64_t *machine, bool within)
 {
+    const int me = world_rank(w);
+    bool with[WORLD_MAX] = { false };
     double few = 0, many = 0;
-    int64_t n;
-    Exchange *t;
+    int64_t n = 0;
+    char *data;
     Status st;
 
-    TRY(exchange_open(&t, w, machine, within));
-    if (!(st = time_exchange(&few, t, FEW_BYTES)))
-        st = time_exchange(&many, t, MANY_BYTES);
-    if (!st)
-        st = world_max(w, t->n, &n);
-    free(t->data);
-    free(t);
+    for (int r = 0; r < world_size(w); r++) {
+        with[r] = r != me && (machine[r] == machine[me]) == within;
+        n += with[r];
+    }
+    if (!(data = calloc((size_t)n + 1, MANY_BYTES)))
+        return FAIL_NOMEM();
+    if (!(st = time_exchange(&few, w, with, data, FEW_BYTES)))
+        st = time_exchange(&many, w, with, data, MANY_BYTES);
+    free(data);
     TRY(st);
+    TRY(world_max(w, n, &n));
     if (n)
         *out = (Link){ .latency = few / (double)n, .bandwidth = MANY_BYTES * (double)n / fmax(many - few, 1e-9) };
     return ST_OK;
@@ -343,7 +307,7 @@ static Status measure_threads(Link *out, const DeviceList *list)
         st = device_wait_all(device, list->n);
         took[k] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, measure_compare);
+    qsort(took, EXCHANGES, sizeof *took, order_doubles);
     out->latency = took[EXCHANGES / 2] / list->n;
     for (int k = 0; k < EXCHANGES && !st; k++) {
         const double before = world_now();
@@ -352,7 +316,7 @@ static Status measure_threads(Link *out, const DeviceList *list)
         data[MANY_BYTES] = data[k];
         took[k] = world_now() - before;
     }
-    qsort(took, EXCHANGES, sizeof *took, measure_compare);
+    qsort(took, EXCHANGES, sizeof *took, order_doubles);
     out->bandwidth = MANY_BYTES / took[EXCHANGES / 2];
     for (int i = 0; i < list->n; i++)
         device_close(device[i]);

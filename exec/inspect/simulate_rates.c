@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "exec/inspect/simulate.h"
+#include "graph/base/order.h"
 #include "graph/ir/op.h"
 #include "passes/report.h"
 
@@ -31,16 +32,9 @@ typedef struct {
     double *between; /* [steps of the trace] seconds from the last node of the step before to the first of this */
 } Sums;
 
-static int simulate_rates_compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(double *v, int n)
 {
-    qsort(v, (size_t)n, sizeof *v, simulate_rates_compare);
+    qsort(v, (size_t)n, sizeof *v, order_doubles);
     return (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 

@@ -11,15 +11,9 @@
 
 enum { MOST_FACTS = 64 << 20 /* bytes of one process */ };
 
-/* One piece to and from every process. */
-typedef struct {
-    Parcel send[WORLD_MAX], recv[WORLD_MAX];
-    struct iovec out[WORLD_MAX], in[WORLD_MAX];
-} Round;
-
-static Round *round_create(void)
+WorldRound *world_round_create(void)
 {
-    Round *r = calloc(1, sizeof *r);
+    WorldRound *r = calloc(1, sizeof *r);
 
     for (int i = 0; r && i < WORLD_MAX; i++) {
         r->send[i].piece = &r->out[i];
@@ -28,22 +22,24 @@ static Round *round_create(void)
     return r;
 }
 
-static void send_bytes(Round *r, int rank, const void *data, size_t bytes)
+void world_round_send(WorldRound *r, int rank, const void *data, size_t bytes)
 {
     r->out[rank] = (struct iovec){ (void *)(uintptr_t)data, bytes };
     r->send[rank].n = 1;
 }
 
-static void receive_bytes(Round *r, int rank, void *data, size_t bytes)
+void world_round_receive(WorldRound *r, int rank, void *data, size_t bytes)
 {
     r->in[rank] = (struct iovec){ data, bytes };
     r->recv[rank].n = 1;
 }
 
+Status world_round_run(WorldRound *r, World *w) { return world_exchange(w, r->send, r->recv, NULL); }
+
 /* Exchanges, and frees the round. */
-static Status run_round(Round *r, World *w)
+static Status run_round(WorldRound *r, World *w)
 {
-    Status st = world_exchange(w, r->send, r->recv, NULL);
+    const Status st = world_round_run(r, w);
 
     free(r);
     return st;
@@ -59,14 +55,14 @@ typedef struct {
 static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
 {
     Announced own = { .number = mine }, announced[WORLD_MAX];
-    Round *r = round_create();
+    WorldRound *r = world_round_create();
 
     if (!r)
         return FAIL_NOMEM();
     snprintf(own.purpose, sizeof own.purpose, "%s", w->purpose);
     for (int k = 0; k < w->size; k++) {
-        send_bytes(r, k, &own, sizeof own);
-        receive_bytes(r, k, &announced[k], sizeof *announced);
+        world_round_send(r, k, &own, sizeof own);
+        world_round_receive(r, k, &announced[k], sizeof *announced);
     }
     announced[w->rank] = own;
     TRY(run_round(r, w));
@@ -122,14 +118,14 @@ Status world_sum(World *w, int64_t mine, int64_t *out)
 
 Status world_share(World *w, int root, void *data, size_t bytes)
 {
-    Round *r = round_create();
+    WorldRound *r = world_round_create();
 
     if (!r)
         return FAIL_NOMEM();
     for (int k = 0; k < w->size && w->rank == root; k++)
-        send_bytes(r, k, data, bytes);
+        world_round_send(r, k, data, bytes);
     if (w->rank != root)
-        receive_bytes(r, root, data, bytes);
+        world_round_receive(r, root, data, bytes);
     return run_round(r, w);
 }
 
@@ -225,7 +221,7 @@ static void compare_facts(Problems *wrong, int rank, const Facts *has, const Fac
 /* Receives the facts of all processes, bytes[size] of each, into all[size].  The caller frees their texts. */
 static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts *all)
 {
-    Round *r = round_create();
+    WorldRound *r = world_round_create();
 
     if (!r)
         return FAIL_NOMEM();
@@ -235,8 +231,8 @@ static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts
             free(r);
             return FAIL_NOMEM();
         }
-        send_bytes(r, k, f->text, f->bytes);
-        receive_bytes(r, k, all[k].text, all[k].bytes);
+        world_round_send(r, k, f->text, f->bytes);
+        world_round_receive(r, k, all[k].text, all[k].bytes);
     }
     memcpy(all[w->rank].text, f->text, f->bytes);
     return run_round(r, w);

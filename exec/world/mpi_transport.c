@@ -128,7 +128,7 @@ static size_t bytes_beside_head(size_t bytes)
     return bytes < MPI_FIRST - sizeof(Head) ? bytes : MPI_FIRST - sizeof(Head);
 }
 
-static void flow_begin(const Mpi *m, Flow *f, const Parcel *parcel)
+static void flow_begin(const Mpi *m, MpiParcel *f, const Parcel *parcel)
 {
     size_t bytes = parcel_bytes(parcel), rest = bytes - bytes_beside_head(bytes);
 
@@ -139,7 +139,7 @@ static void flow_begin(const Mpi *m, Flow *f, const Parcel *parcel)
 }
 
 /* Returns the next piece of the parcel's memory, at most `bytes`, and goes past it. */
-static struct iovec next_piece(Flow *f, const Parcel *parcel, size_t bytes)
+static struct iovec next_piece(MpiParcel *f, const Parcel *parcel, size_t bytes)
 {
     const struct iovec *p = &parcel->piece[f->piece];
     size_t left = p->iov_len - f->offset, take = left < bytes ? left : bytes;
@@ -154,7 +154,7 @@ static struct iovec next_piece(Flow *f, const Parcel *parcel, size_t bytes)
 }
 
 /* Copies the first bytes between the parcel and the first message. */
-static void copy_first(Flow *f, const Parcel *parcel, bool sending)
+static void copy_first(MpiParcel *f, const Parcel *parcel, bool sending)
 {
     size_t at = sizeof(Head), end = at + bytes_beside_head(parcel_bytes(parcel));
 
@@ -170,7 +170,7 @@ static void copy_first(Flow *f, const Parcel *parcel, bool sending)
 }
 
 /* Posts the next message of a parcel. */
-static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
+static Status post(World *w, int r, MpiParcel *f, const Parcel *parcel, bool sending)
 {
     Mpi *m = w->link;
     MpiRequest *request = &f->request[f->posted % MPI_WINDOW];
@@ -199,7 +199,7 @@ static Status post(World *w, int r, Flow *f, const Parcel *parcel, bool sending)
 }
 
 /* Takes the first message: checks its head and copies its bytes into the parcel. */
-static Status receive_first(World *w, int r, Flow *f, const Parcel *parcel, size_t came)
+static Status receive_first(World *w, int r, MpiParcel *f, const Parcel *parcel, size_t came)
 {
     size_t bytes = parcel_bytes(parcel);
     Head head = { 0, 0 };
@@ -215,7 +215,7 @@ static Status receive_first(World *w, int r, Flow *f, const Parcel *parcel, size
 }
 
 /* Moves a parcel on as far as possible without waiting. */
-static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel, bool sending, bool *moved)
+static Status mpi_transport_push(World *w, int r, MpiParcel *f, const Parcel *parcel, bool sending, bool *moved)
 {
     Mpi *m = w->link;
     MpiStand is = { .done = true };
@@ -236,7 +236,7 @@ static Status mpi_transport_push(World *w, int r, Flow *f, const Parcel *parcel,
 
 /* ---- an exchange ---- */
 
-static bool is_done(const Flow *f) { return f->done == f->total; }
+static bool is_done(const MpiParcel *f) { return f->done == f->total; }
 
 static bool is_waited_for(const void *arg, int r)
 {
@@ -321,7 +321,7 @@ static bool cancel_requests(World *w, bool first)
 
     for (int r = 0; r < w->size; r++)
         for (int s = 0; s < 2 && r != w->rank; s++) {
-            Flow *f = s ? &m->sending[r] : &m->receiving[r];
+            MpiParcel *f = s ? &m->sending[r] : &m->receiving[r];
             MpiStand is = { .done = true };
 
             for (size_t i = f->done; first && !s && i < f->posted; i++)

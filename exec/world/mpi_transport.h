@@ -15,21 +15,21 @@ typedef struct {
     int piece;           /* where the next message begins: in this piece, */
     size_t offset;       /* at this byte */
     MpiRequest request[MPI_WINDOW];
-} Flow;
+} MpiParcel;
 
 typedef struct SentNote SentNote; /* a note that is being sent */
 
 typedef struct {
     const MpiCalls *calls;
     MpiGroup *group;
-    bool ours;                 /* MPI was begun here, and ends here */
-    bool stuck;                /* MPI may still use memory that is freed: nothing of it is called but `kill` */
-    bool exchanging;           /* parcels are under way */
-    bool adding;               /* a sum is under way; if it never ends, only notes can follow it */
-    size_t most;               /* bytes of a message */
-    const Parcel *out, *in;    /* [size] of this exchange; lent */
-    Flow *sending, *receiving; /* [size] */
-    struct iovec *piece;       /* [max_piece] of the message that is being posted */
+    bool ours;                      /* MPI was begun here, and ends here */
+    bool stuck;                     /* MPI may still use memory that is freed: nothing of it is called but `kill` */
+    bool exchanging;                /* parcels are under way */
+    bool adding;                    /* a sum is under way; if it never ends, only notes can follow it */
+    size_t most;                    /* bytes of a message */
+    const Parcel *out, *in;         /* [size] of this exchange; lent */
+    MpiParcel *sending, *receiving; /* [size] */
+    struct iovec *piece;            /* [max_piece] of the message that is being posted */
     size_t max_piece;
     char *space; /* of sums: space_bytes for the numbers, then as many for the sums */
     size_t space_bytes;

@@ -69,6 +69,18 @@ void world_set_node(World *w, const char *node);
  * the own rank's are ignored.  The sizes of both sides must be equal.  E_INTERRUPTED when `cancelled`, which may be
  * NULL, becomes true. */
 Status world_exchange(World *w, const Parcel *send, const Parcel *recv, const atomic_bool *cancelled) CHECKED;
+
+/* An exchange of one piece with each process that is named to it, in both directions or in one.  To be free()d. */
+typedef struct {
+    Parcel send[WORLD_MAX], recv[WORLD_MAX];
+    struct iovec out[WORLD_MAX], in[WORLD_MAX];
+} WorldRound;
+
+WorldRound *world_round_create(void); /* of no pieces; NULL: out of memory */
+void world_round_send(WorldRound *r, int rank, const void *data, size_t bytes);
+void world_round_receive(WorldRound *r, int rank, void *data, size_t bytes);
+Status world_round_run(WorldRound *r, World *w) CHECKED; /* as often as wanted */
+
 /* Between exchanges, from any thread: E_DEVICE when another process has failed or gone. */
 Status world_poll(World *w) CHECKED;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/order.h"
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/loss.h"
 #include "passes/model/parameters.h"
@@ -115,13 +116,6 @@ static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena
                        (long long)row, first, others);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* *out: are more than a tenth of the numbers equal to others?  A table that is read several times, such as a bias of
  * relative positions, repeats its rows; by chance few numbers are equal. */
 static Status repeats(bool *out, const Tensor *t, Arena *a)
@@ -134,7 +128,7 @@ static Status repeats(bool *out, const Tensor *t, Arena *a)
         return FAIL_NOMEM();
     for (int64_t i = 0; i < n; i++)
         x[i] = tensor_float(t, i);
-    qsort(x, (size_t)n, sizeof *x, by_size);
+    qsort(x, (size_t)n, sizeof *x, order_doubles);
     for (int64_t i = 1; i < n; i++)
         distinct += x[i] != x[i - 1];
     *out = distinct < n - n / 10;
