@@ -24,18 +24,18 @@ The command prints the same list for the program at hand. `docs/operators.py` ma
 |---|---|---|
 | opset | | the spelling inside the graph; import converts older and newer ones |
 | forward | `kernel` | a kernel computes it |
-| | `by others` | it becomes simpler operators |
+| | `lowered` | it becomes simpler operators |
 | | `view` | another shape or type for the same bytes |
 | | `at import` | it becomes something else as the file is read |
 | | `interpreted` | its shape depends on data, and the model runs node by node |
 | gradient | `yes`, `no` | it has one; training is refused by name |
 | | `zero` | it is constant piece by piece |
 | | `none` | there is none: nothing is trained through it |
-| | `by others` | that of what it becomes |
+| | `lowered` | that of what it becomes |
 | placement, when the batch is split | `elementwise` | it stays split |
 | | `by rule` | a rule of its own says what stays split |
 | | `gathered` | the whole batch is brought together first |
-| | `by others` | that of what it becomes |
+| | `lowered` | that of what it becomes |
 | fast | `yes` | there is a kernel for CPUs beside the one of plain C |
 | CUDA | `yes` | there is a CUDA kernel; all others run on the host, with copies |
 | types | | of the first input |

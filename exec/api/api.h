@@ -23,7 +23,7 @@ struct dpx_model {
 /* The purpose of the comparison of processes before they read data and before a trainer is compiled, and the first
  * words of its error. */
 #define WORLD_STARTED "comparing how the processes were started"
-#define WORLD_UNLIKE "the processes were not started alike"
+#define WORLD_UNLIKE "the processes were started with different settings"
 
 struct dpx_world {
     World *world;

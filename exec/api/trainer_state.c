@@ -482,7 +482,7 @@ static Status agree_on_beginning(const dpx_trainer *t, const Shared *s)
         return FAIL_NOMEM();
     st = add_beginning(f, t, s);
     if (!st)
-        st = world_agree(trainer_world(t), f, "the processes do not begin alike");
+        st = world_agree(trainer_world(t), f, "the processes begin with different values");
     facts_free(f);
     return st;
 }

@@ -25,7 +25,7 @@ static const char *operators_forward(const OpDef *op)
 
     if (op->flags & OPF_DYNAMIC)
         return "interpreted";
-    return kernel ? "kernel" : op->lower ? "by others" : op->flags & OPF_VIEW ? "view" : "at import";
+    return kernel ? "kernel" : op->lower ? "lowered" : op->flags & OPF_VIEW ? "view" : "at import";
 }
 
 static const char *gradient(const OpDef *op)
@@ -34,13 +34,13 @@ static const char *gradient(const OpDef *op)
         return "zero";
     if (op->grad == grad_none)
         return "none";
-    return op->grad ? "yes" : op->lower ? "by others" : "no";
+    return op->grad ? "yes" : op->lower ? "lowered" : "no";
 }
 
 static const char *placement(const OpDef *op)
 {
     if (!op->place)
-        return op->lower ? "by others" : "gathered";
+        return op->lower ? "lowered" : "gathered";
     return op->elementwise ? "elementwise" : op->place == place_all_b ? "gathered" : "by rule";
 }
 

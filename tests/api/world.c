@@ -360,8 +360,8 @@ static void test_differences(void)
 
     make_other_run(folder);
     check_refused(OTHER_LR, DPX_INVALID, "rank 1 has --lr '0.2', rank 0 '0.1'", NULL);
-    check_refused(OTHER_STEP, DPX_INVALID, "the processes do not begin alike: rank 1 has steps done '1', rank 0 '0'",
-                  folder);
+    check_refused(OTHER_STEP, DPX_INVALID,
+                  "the processes begin with different values: rank 1 has steps done '1', rank 0 '0'", folder);
     remove_folder(folder);
 }
 

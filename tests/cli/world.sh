@@ -67,7 +67,7 @@ next_port
 start 0 2 "${mlp[@]}"
 start 1 2 "${mlp[@]}" --val $data/digits.npz
 wait
-for r in 0 1; do tells $r 2 "not started alike: rank 1 has --val 'given', rank 0 'not given'"; done
+for r in 0 1; do tells $r 2 "started with different settings: rank 1 has --val 'given', rank 0 'not given'"; done
 
 # One of the processes may use one core of several: both have their share of what they may use.
 if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && taskset -c 0,1 true 2>/dev/null; then
