@@ -38,7 +38,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
                        bool *begun)
 {
     Predictions *kept = NULL;
-    Evaluation e;
+    EvalResult e;
     int64_t batch_size;
     char path[4096];
     JsonWriter w = { .to = stdout, .compact = true };

@@ -2,10 +2,10 @@
  * of its samples.  Losses that are sums are only added. */
 #include "tools/evaluate.h"
 
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
+Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
 {
     double sum = 0, weight = 0;
-    Evaluation e = { 0 };
+    EvalResult e = { 0 };
     Loader *l;
     Status st;
 

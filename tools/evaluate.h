@@ -9,11 +9,11 @@ typedef struct {
     double loss;
     dpx_metric metric;
     int64_t samples;
-} Evaluation;
+} EvalResult;
 
 /* Evaluates the data set of the feed.  `parts`: each process of a world reads its part.  `kept` receives the
  * predictions; NULL: they are dropped. */
-Status evaluate(Evaluation *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts,
+Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts,
                 Predictions *kept) CHECKED;
 
 #endif

@@ -73,7 +73,7 @@ typedef struct {
     int signal;          /* that ends the run, caught by any process; 0: none */
     bool keeps, has_dir; /* there is a folder; this process writes it */
     bool running;        /* the command line and the files were right */
-    Evaluation last_eval;
+    EvalResult last_eval;
     int64_t eval_step;   /* of last_eval; -1: none yet */
     bool warned_of_eval; /* the loss of an evaluation is not finite, and the user was warned */
     double last_loss;    /* of a step of this run; NaN: none yet */
@@ -133,7 +133,7 @@ static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
     int64_t positions, computed, positions_now, computed_now;
-    Evaluation e;
+    EvalResult e;
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;

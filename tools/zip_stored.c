@@ -8,12 +8,6 @@
 
 enum { END = 22, END_64 = 56, LOCATOR_64 = 20, ENTRY = 46, LOCAL = 30, EXTRA = 4, ZIP64 = 1, ENCRYPTED = 1 };
 
-/* A stretch of the archive. */
-typedef struct {
-    const uint8_t *at;
-    uint64_t bytes;
-} Stretch;
-
 static uint64_t zip_stored_number(const uint8_t *p, int bytes)
 {
     uint64_t n = 0;
@@ -23,21 +17,21 @@ static uint64_t zip_stored_number(const uint8_t *p, int bytes)
     return n;
 }
 
-/* [at, at + bytes) of the first `limit` bytes. */
-static bool zip_stored_take(Stretch *out, const Mapped *f, uint64_t at, uint64_t bytes, uint64_t limit)
+/* The stretch [at, at + bytes) of the first `limit` bytes. */
+static bool zip_stored_take(Mapped *out, const Mapped *f, uint64_t at, uint64_t bytes, uint64_t limit)
 {
     if (at > limit || bytes > limit - at)
         return false;
-    *out = (Stretch){ f->data + at, bytes };
+    *out = (Mapped){ f->data + at, bytes };
     return true;
 }
 
 /* All entries of the directory, which are *n. */
-static bool find_directory(Stretch *out, uint64_t *n, const Mapped *f)
+static bool find_directory(Mapped *out, uint64_t *n, const Mapped *f)
 {
     const uint64_t limit = f->size < END ? 0 : f->size - END;
     const uint8_t *end = f->data + limit;
-    Stretch found;
+    Mapped found;
 
     if (f->size < END || memcmp(end, "PK\5\6", 4) || zip_stored_number(end + 20, 2))
         return false;
@@ -46,55 +40,55 @@ static bool find_directory(Stretch *out, uint64_t *n, const Mapped *f)
         return zip_stored_take(out, f, zip_stored_number(end + 16, 4), zip_stored_number(end + 12, 4), limit);
     if (limit < LOCATOR_64 || memcmp(end - LOCATOR_64, "PK\6\7", 4) ||
         !zip_stored_take(&found, f, zip_stored_number(end - LOCATOR_64 + 8, 8), END_64, limit - LOCATOR_64) ||
-        memcmp(found.at, "PK\6\6", 4))
+        memcmp(found.data, "PK\6\6", 4))
         return false;
-    *n = zip_stored_number(found.at + 32, 8);
-    return zip_stored_take(out, f, zip_stored_number(found.at + 48, 8), zip_stored_number(found.at + 40, 8),
-                           (uint64_t)(found.at - f->data));
+    *n = zip_stored_number(found.data + 32, 8);
+    return zip_stored_take(out, f, zip_stored_number(found.data + 48, 8), zip_stored_number(found.data + 40, 8),
+                           (uint64_t)(found.data - f->data));
 }
 
 /* Reads those of an entry's three numbers that have no room in it, from the extra field, where they stand in this
  * order.
  */
-static bool read_wide(uint64_t *const number_of[3], Stretch extra)
+static bool read_wide(uint64_t *const number_of[3], Mapped extra)
 {
-    while (extra.bytes >= EXTRA) {
-        const uint64_t bytes = zip_stored_number(extra.at + 2, 2);
+    while (extra.size >= EXTRA) {
+        const uint64_t bytes = zip_stored_number(extra.data + 2, 2);
         uint64_t at = EXTRA;
 
-        if (bytes > extra.bytes - EXTRA)
+        if (bytes > extra.size - EXTRA)
             return false;
-        for (int k = 0; zip_stored_number(extra.at, 2) == ZIP64 && k < 3; k++)
+        for (int k = 0; zip_stored_number(extra.data, 2) == ZIP64 && k < 3; k++)
             if (*number_of[k] == 0xffffffff) {
                 if (at + 8 > EXTRA + bytes)
                     return false;
-                *number_of[k] = zip_stored_number(extra.at + at, 8);
+                *number_of[k] = zip_stored_number(extra.data + at, 8);
                 at += 8;
             }
-        extra.at += EXTRA + bytes;
-        extra.bytes -= EXTRA + bytes;
+        extra.data += EXTRA + bytes;
+        extra.size -= EXTRA + bytes;
     }
     return true;
 }
 
 /* Entry `index`, with its name and extra field. */
-static bool find_entry(Stretch *out, Stretch directory, uint64_t index)
+static bool find_entry(Mapped *out, Mapped directory, uint64_t index)
 {
     for (uint64_t k = 0;; k++) {
-        const uint8_t *e = directory.at;
+        const uint8_t *e = directory.data;
         uint64_t bytes;
 
-        if (directory.bytes < ENTRY || memcmp(e, "PK\1\2", 4))
+        if (directory.size < ENTRY || memcmp(e, "PK\1\2", 4))
             return false;
         bytes = ENTRY + zip_stored_number(e + 28, 2) + zip_stored_number(e + 30, 2) + zip_stored_number(e + 32, 2);
-        if (bytes > directory.bytes)
+        if (bytes > directory.size)
             return false;
         if (k == index) {
-            *out = (Stretch){ e, bytes };
+            *out = (Mapped){ e, bytes };
             return true;
         }
-        directory.at += bytes;
-        directory.bytes -= bytes;
+        directory.data += bytes;
+        directory.size -= bytes;
     }
 }
 
@@ -107,24 +101,24 @@ static bool is_stored(const uint8_t *about)
 
 bool zip_stored(const uint8_t **out, const Mapped *archive, uint64_t index, uint64_t size, uint32_t crc)
 {
-    Stretch directory, entry, local, member;
+    Mapped directory, entry, local, member;
     uint64_t n, packed, unpacked, at, name;
 
     if (!find_directory(&directory, &n, archive) || index >= n || !find_entry(&entry, directory, index))
         return false;
-    packed = zip_stored_number(entry.at + 20, 4);
-    unpacked = zip_stored_number(entry.at + 24, 4);
-    at = zip_stored_number(entry.at + 42, 4);
-    name = ENTRY + zip_stored_number(entry.at + 28, 2);
+    packed = zip_stored_number(entry.data + 20, 4);
+    unpacked = zip_stored_number(entry.data + 24, 4);
+    at = zip_stored_number(entry.data + 42, 4);
+    name = ENTRY + zip_stored_number(entry.data + 28, 2);
     if (!read_wide((uint64_t *const[]){ &unpacked, &packed, &at },
-                   (Stretch){ entry.at + name, zip_stored_number(entry.at + 30, 2) }) ||
-        !is_stored(entry.at + 8) || zip_stored_number(entry.at + 16, 4) != crc || packed != size || unpacked != size ||
-        !zip_stored_take(&local, archive, at, LOCAL, (uint64_t)(directory.at - archive->data)) ||
-        memcmp(local.at, "PK\3\4", 4) || !is_stored(local.at + 6) ||
+                   (Mapped){ entry.data + name, zip_stored_number(entry.data + 30, 2) }) ||
+        !is_stored(entry.data + 8) || zip_stored_number(entry.data + 16, 4) != crc || packed != size ||
+        unpacked != size || !zip_stored_take(&local, archive, at, LOCAL, (uint64_t)(directory.data - archive->data)) ||
+        memcmp(local.data, "PK\3\4", 4) || !is_stored(local.data + 6) ||
         !zip_stored_take(&member, archive,
-                         at + LOCAL + zip_stored_number(local.at + 26, 2) + zip_stored_number(local.at + 28, 2), size,
-                         (uint64_t)(directory.at - archive->data)))
+                         at + LOCAL + zip_stored_number(local.data + 26, 2) + zip_stored_number(local.data + 28, 2),
+                         size, (uint64_t)(directory.data - archive->data)))
         return false;
-    *out = member.at;
+    *out = member.data;
     return true;
 }

@@ -5,10 +5,10 @@
 
 #include "exec/api/trainer.h"
 #include "graph/base/heap_array.h"
-#include "passes/partition/place.h"
-#include "passes/options/inputs.h"
 #include "passes/build_options.h"
+#include "passes/options/inputs.h"
 #include "passes/options/replicas.h"
+#include "passes/partition/place.h"
 
 void lengths_forget(Lengths *l)
 {

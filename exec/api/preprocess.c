@@ -12,7 +12,7 @@
 struct Preprocess {
     dpx_preprocess_fn *make;
     void *user;
-    /* of the last step: */
+    /* Fields of the last step: */
     NamedTensor made[MAX_BATCH_TENSORS]; /* what it was given; the data are this struct's */
     int axis[MAX_BATCH_TENSORS];         /* along which replicas share a tensor; -1: they all have it */
     int64_t from[MAX_REPLICAS + 1];      /* the first sample of each replica */

@@ -27,6 +27,13 @@ enum { PATH_LENGTH = 4096, MAX_INPUTS = 256, FEW = 64 };
  * inputs axes, shapes and sizes that models hold as constants. */
 typedef enum { RUN_AS_IS, RUN_FEW_CONSTANT, RUN_INTERPRETED } RunMode;
 
+/* The tensors of an input that is a sequence or optional. */
+typedef struct {
+    int input, n; /* number of the input among the model's, and of its tensors */
+    const Tensor *const *item;
+} Structured;
+
+/* A check of a folder, and in copies of it one run of one data set each. */
 typedef struct {
     const Options *options;
     const char *folder;
@@ -34,18 +41,8 @@ typedef struct {
     Tolerance tolerance;
     dpx_check_result *result;
     bool interpreter; /* everything is interpreted */
-} Check;
-
-/* The tensors of an input that is a sequence or optional. */
-typedef struct {
-    int input, n; /* number of the input among the model's, and of its tensors */
-    const Tensor *const *item;
-} Structured;
-
-/* One run of one data set. */
-typedef struct {
-    const Check *check;
-    const char *set; /* its folder */
+    /* Fields of a run: */
+    const char *set; /* the data set's folder */
     Arena *arena;
     Graph *graph;
     OnnxModel *onnx;
@@ -57,7 +54,7 @@ typedef struct {
     OnnxNamedValue *output;            /* in the order of the model's outputs */
     int n_output;
     bool planned;
-} Run;
+} Check;
 
 /* ---- files ---- */
 
@@ -117,7 +114,7 @@ Status check_read(Tensor **out, Arena *a, const char *path, DType expected)
 /* An OnnxInput: reads input_I.pb of the data set. */
 static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char *name, const OnnxType *type)
 {
-    Run *t = user;
+    Check *t = user;
     char path[PATH_LENGTH];
 
     (void)name;
@@ -129,7 +126,7 @@ static Status read_input(void *user, OnnxValue *out, Arena *a, int i, const char
 /* An OnnxMembers. */
 static Status read_members(void *user, int *n, int i, const char *name, const OnnxType *type)
 {
-    Run *t = user;
+    Check *t = user;
     OnnxValue v;
 
     if (t->n_structured == MAX_INPUTS)
@@ -142,7 +139,7 @@ static Status read_members(void *user, int *n, int i, const char *name, const On
 
 /* Returns the tensor for the graph's next input.  *i counts the model's inputs and *k the tensors taken of input *i,
  * for a sequence of the model is several inputs of the graph. */
-static Status next_tensor(const Tensor **out, Run *t, const Value *v, int *i, int *k)
+static Status next_tensor(const Tensor **out, Check *t, const Value *v, int *i, int *k)
 {
     OnnxValue x;
 
@@ -164,7 +161,7 @@ static Status next_tensor(const Tensor **out, Run *t, const Value *v, int *i, in
 }
 
 /* Reads the data set's inputs; in RUN_FEW_CONSTANT small ones become constants of the graph. */
-static Status check_give_inputs(Run *t, RunMode mode)
+static Status check_give_inputs(Check *t, RunMode mode)
 {
     Graph *g = t->graph;
     int kept = 0, input = 0, member = 0;
@@ -197,7 +194,7 @@ static Status check_give_inputs(Run *t, RunMode mode)
 
 /* Collects the model's output `declared` from the graph's n outputs `found`; a sequence is the outputs NAME.0, NAME.1
  * ... of the graph. */
-static Status gather_output(OnnxNamedValue *out, const Run *t, const OnnxOutput *declared, const NamedTensor *found,
+static Status gather_output(OnnxNamedValue *out, const Check *t, const OnnxOutput *declared, const NamedTensor *found,
                             int n)
 {
     const Tensor **item = ARENA_NEW(t->arena, const Tensor *, n), *x;
@@ -222,14 +219,13 @@ static Status gather_output(OnnxNamedValue *out, const Run *t, const OnnxOutput 
                : FAIL(E_INTERNAL, "output '%s' was not computed", name);
 }
 
-static Status run_session(Run *t, RunMode mode)
+static Status run_session(Check *t, RunMode mode)
 {
-    const Check *c = t->check;
     const NamedTensor *out;
     int n;
 
     TRY(check_give_inputs(t, mode));
-    TRY(session_create(&t->session, t->graph, &c->options->build, &c->devices, NULL, NULL));
+    TRY(session_create(&t->session, t->graph, &t->options->build, &t->devices, NULL, NULL));
     TRY(session_step(&out, &n, t->session, BUILD_INFER, t->input, t->n_input));
     t->planned = session_program(t->session, BUILD_INFER) != NULL;
     t->n_output = t->onnx->n_output;
@@ -291,7 +287,7 @@ bool check_differs(char *text, size_t size, const char *name, const Tensor *foun
     return n > 0;
 }
 
-static bool differ(char *text, size_t size, const Run *t, const char *name, const OnnxValue *found,
+static bool differ(char *text, size_t size, const Check *t, const char *name, const OnnxValue *found,
                    const OnnxValue *expected)
 {
     char item[256];
@@ -302,15 +298,15 @@ static bool differ(char *text, size_t size, const Run *t, const char *name, cons
     }
     for (int i = 0; i < found->n; i++) {
         snprintf(item, sizeof item, found->type.sequence ? "%.200s.%d" : "%.200s", name, i);
-        if (check_differs(text, size, item, found->item[i], expected->item[i], &t->check->tolerance))
+        if (check_differs(text, size, item, found->item[i], expected->item[i], &t->tolerance))
             return true;
     }
     return false;
 }
 
-static Status check_compare(const Run *t, bool *wrong)
+static Status check_compare(const Check *t, bool *wrong)
 {
-    dpx_check_result *r = t->check->result;
+    dpx_check_result *r = t->result;
     char path[PATH_LENGTH], text[sizeof r->text];
 
     for (int i = 0; i < t->n_output && !*wrong; i++) {
@@ -329,7 +325,7 @@ static Status check_compare(const Run *t, bool *wrong)
 }
 
 /* Fails a data set that has more inputs or outputs than the model: it belongs to another model. */
-static void check_more_files(const Run *t, bool *wrong)
+static void check_more_files(const Check *t, bool *wrong)
 {
     const struct {
         const char *what;
@@ -340,28 +336,28 @@ static void check_more_files(const Run *t, bool *wrong)
     for (int i = 0; i < 2 && !*wrong; i++) {
         snprintf(path, sizeof path, "%s/%s_%d.pb", t->set, kind[i].what, kind[i].n);
         if ((*wrong = !access(path, F_OK)))
-            snprintf(t->check->result->text, sizeof t->check->result->text,
-                     "%.40s: there is %s_%d.pb, and the model has %d %s%s", strrchr(t->set, '/') + 1, kind[i].what,
-                     kind[i].n, kind[i].n, kind[i].what, kind[i].n == 1 ? "" : "s");
+            snprintf(t->result->text, sizeof t->result->text, "%.40s: there is %s_%d.pb, and the model has %d %s%s",
+                     strrchr(t->set, '/') + 1, kind[i].what, kind[i].n, kind[i].n, kind[i].what,
+                     kind[i].n == 1 ? "" : "s");
     }
 }
 
 /* ---- one data set ---- */
 
-static Status run_model(Run *t, const char *model, RunMode mode)
+static Status run_model(Check *t, const char *model, RunMode mode)
 {
-    const BuildOptions *o = &t->check->options->build;
-    PartOptions part = { o, &t->check->devices };
+    const BuildOptions *o = &t->options->build;
+    PartOptions part = { o, &t->devices };
     OperatorList own = { NULL, 0 };
     ImportOptions read = {
         .eval = interp_any,
         .own = &own,
-        .compute = t->check->interpreter ? NULL : part_compute,
+        .compute = t->interpreter ? NULL : part_compute,
         .compute_user = &part,
         .file_modes = step_options(o)->file_modes,
     };
 
-    TRY(options_operators(&own, t->arena, t->check->options));
+    TRY(options_operators(&own, t->arena, t->options));
     if (mode == RUN_INTERPRETED)
         return plan_evaluate(&t->output, &t->n_output, t->arena, model, &read, o, read_input, t);
     read.eval = interp_node;
@@ -375,10 +371,11 @@ static Status run_model(Run *t, const char *model, RunMode mode)
  * which. */
 static Status run_mode(const Check *c, const char *set, RunMode mode, bool *planned, bool *wrong)
 {
-    Run t = { .check = c, .set = set, .arena = arena_create() };
+    Check t = *c;
     char model[PATH_LENGTH];
-    Status st = t.arena ? ST_OK : FAIL_NOMEM();
+    Status st = (t.arena = arena_create()) ? ST_OK : FAIL_NOMEM();
 
+    t.set = set;
     snprintf(model, sizeof model, "%s/model.onnx", c->folder);
     *wrong = false;
     st = st ? st : run_model(&t, model, mode);

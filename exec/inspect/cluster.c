@@ -57,31 +57,26 @@ double cluster_latest(double n)
 
 /* ---- values ---- */
 
-typedef struct {
-    Cluster *out;
-    Problems wrong;
-} Reader;
-
 /* Notes that key `key` of object `in` ("": the root) has a wrong value. */
-static void add_wrong(Reader *r, const char *in, const char *key, const char *expected, const json_t *found)
+static void add_wrong(Problems *wrong, const char *in, const char *key, const char *expected, const json_t *found)
 {
     char *s = found ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 
-    problems_add(&r->wrong, "'%s%s%s': expected %s, found %.60s%s", in, *in ? "." : "", key, expected,
-                 s ? s : "nothing", s && strlen(s) > 60 ? "..." : "");
+    problems_add(wrong, "'%s%s%s': expected %s, found %.60s%s", in, *in ? "." : "", key, expected, s ? s : "nothing",
+                 s && strlen(s) > 60 ? "..." : "");
     free(s);
 }
 
 /* Reads the `count` numbers `n` of object `o`, which is called `in`.  `more`, which may be NULL, lists the other keys
  * that it may have. */
-static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Number *n, int count,
+static void cluster_read_numbers(Cluster *out, Problems *wrong, json_t *o, const char *in, const Number *n, int count,
                                  const char *const *more)
 {
     const char *key;
     json_t *v;
 
     if (!json_is_object(o)) {
-        add_wrong(r, "", in, "an object", o);
+        add_wrong(wrong, "", in, "an object", o);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -92,9 +87,9 @@ static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Num
             continue;
         text_format(expected, sizeof expected, "a number from %g to %g", n[i].least, n[i].most);
         if (!json_is_number(v) || !(found >= n[i].least && found <= n[i].most))
-            add_wrong(r, in, n[i].key, expected, v);
+            add_wrong(wrong, in, n[i].key, expected, v);
         else
-            *(double *)((char *)r->out + n[i].at) = found;
+            *(double *)((char *)out + n[i].at) = found;
     }
     json_object_foreach(o, key, v)
     {
@@ -105,12 +100,12 @@ static void cluster_read_numbers(Reader *r, json_t *o, const char *in, const Num
         for (const char *const *k = more; k && *k; k++)
             expected |= !strcmp(*k, key);
         if (!expected)
-            problems_add(&r->wrong, "'%.60s.%.60s' is no known key", in, key);
+            problems_add(wrong, "'%.60s.%.60s' is no known key", in, key);
     }
 }
 
 /* A whole number from `least` to `most`; `fallback`, unless 0, where the key is missing. */
-static int read_whole(Reader *r, const json_t *v, const char *key, int least, int most, int fallback)
+static int read_whole(Problems *wrong, const json_t *v, const char *key, int least, int most, int fallback)
 {
     char expected[64];
 
@@ -119,13 +114,13 @@ static int read_whole(Reader *r, const json_t *v, const char *key, int least, in
         return fallback;
     if (json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= most)
         return (int)json_integer_value(v);
-    add_wrong(r, "", key, expected, v);
+    add_wrong(wrong, "", key, expected, v);
     return least;
 }
 
 /* The index of the value in the NULL-terminated list `word`, which `expected` describes; `fallback` where the key is
  * missing. */
-static int read_word(Reader *r, const json_t *v, const char *key, const char *const *word, const char *expected,
+static int read_word(Problems *wrong, const json_t *v, const char *key, const char *const *word, const char *expected,
                      int fallback)
 {
     if (!v)
@@ -133,14 +128,14 @@ static int read_word(Reader *r, const json_t *v, const char *key, const char *co
     for (int i = 0; json_is_string(v) && word[i]; i++)
         if (!strcmp(word[i], json_string_value(v)))
             return i;
-    add_wrong(r, "", key, expected, v);
+    add_wrong(wrong, "", key, expected, v);
     return fallback;
 }
 
 /* ---- parts ---- */
 
 /* "rates": {"Conv": {"flops": 1e12}, "Relu": {"bytes": 1e11}}. */
-static void read_rates(Reader *r, json_t *rates)
+static void read_rates(Cluster *out, Problems *wrong, json_t *rates)
 {
     const char *key;
     json_t *v;
@@ -148,7 +143,7 @@ static void read_rates(Reader *r, json_t *rates)
     if (!rates)
         return;
     if (!json_is_object(rates)) {
-        add_wrong(r, "device", "rates", "an object of operators", rates);
+        add_wrong(wrong, "device", "rates", "an object of operators", rates);
         return;
     }
     json_object_foreach(rates, key, v)
@@ -158,19 +153,18 @@ static void read_rates(Reader *r, json_t *rates)
         OpRate rate = { .flops = json_number_value(flops), .bytes = json_number_value(bytes) };
 
         if (!json_is_object(v) || json_object_size(v) != 1 || !json_is_number(given) ||
-            !(json_number_value(given) >= 1) || strlen(key) >= CLUSTER_TEXT || r->out->n_rate == CLUSTER_RATES) {
-            problems_add(&r->wrong, "'device.rates.%.40s': expected {\"flops\": X} or {\"bytes\": X} of a second", key);
+            !(json_number_value(given) >= 1) || strlen(key) >= CLUSTER_TEXT || out->n_rate == CLUSTER_RATES) {
+            problems_add(wrong, "'device.rates.%.40s': expected {\"flops\": X} or {\"bytes\": X} of a second", key);
             continue;
         }
         snprintf(rate.op, sizeof rate.op, "%s", key);
-        r->out->rate[r->out->n_rate++] = rate;
+        out->rate[out->n_rate++] = rate;
     }
 }
 
 /* How many devices to simulate: the list, or by default 1, 2, 4 ... and all. */
-static void read_counts(Reader *r, const json_t *list)
+static void read_counts(Cluster *c, Problems *wrong, const json_t *list)
 {
-    Cluster *c = r->out;
     const int all = c->nodes * c->per_node;
 
     for (int n = 1; !list; n = n * 2 < all ? n * 2 : all) {
@@ -179,12 +173,12 @@ static void read_counts(Reader *r, const json_t *list)
             return;
     }
     if (!json_array_size(list) || json_array_size(list) > CLUSTER_COUNTS)
-        add_wrong(r, "", "counts", "a list of 1 to 64 numbers of devices", list);
+        add_wrong(wrong, "", "counts", "a list of 1 to 64 numbers of devices", list);
     for (size_t i = 0; i < json_array_size(list) && i < CLUSTER_COUNTS; i++)
-        c->count[c->n_count++] = read_whole(r, json_array_get(list, i), "counts", 1, all, 0);
+        c->count[c->n_count++] = read_whole(wrong, json_array_get(list, i), "counts", 1, all, 0);
 }
 
-static void read_root(Reader *r, json_t *root)
+static void read_root(Cluster *c, Problems *wrong, json_t *root)
 {
     static const char *const device_keys[] = { "kind", "rates", NULL };
     static const char *const kinds[] = { "cpu", "accelerator", NULL };
@@ -196,48 +190,49 @@ static void read_root(Reader *r, json_t *root)
     json_t *device = json_object_get(root, "device"), *link = json_object_get(root, "links"),
            *name = json_object_get(root, "name"), *node = json_object_get(root, "node"),
            *overlap = json_object_get(root, "overlap");
-    Cluster *c = r->out;
 
-    cluster_read_numbers(r, root, "cluster", NULL, 0, keys);
-    cluster_read_numbers(r, device, "device", device_numbers, N_DEVICE, device_keys);
+    cluster_read_numbers(c, wrong, root, "cluster", NULL, 0, keys);
+    cluster_read_numbers(c, wrong, device, "device", device_numbers, N_DEVICE, device_keys);
     if (json_is_object(device)) {
-        c->accelerator =
-            read_word(r, json_object_get(device, "kind"), "device.kind", kinds, "\"cpu\" or \"accelerator\"", 0) == 1;
-        read_rates(r, json_object_get(device, "rates"));
+        c->accelerator = read_word(wrong, json_object_get(device, "kind"), "device.kind", kinds,
+                                   "\"cpu\" or \"accelerator\"", 0) == 1;
+        read_rates(c, wrong, json_object_get(device, "rates"));
     }
-    c->nodes = read_whole(r, json_object_get(root, "nodes"), "nodes", 1, CLUSTER_DEVICES, 1);
-    c->per_node = read_whole(r, json_object_get(root, "devices_per_node"), "devices_per_node", 1, 1024, 0);
+    c->nodes = read_whole(wrong, json_object_get(root, "nodes"), "nodes", 1, CLUSTER_DEVICES, 1);
+    c->per_node = read_whole(wrong, json_object_get(root, "devices_per_node"), "devices_per_node", 1, 1024, 0);
     if ((int64_t)c->nodes * c->per_node > CLUSTER_DEVICES)
-        problems_add(&r->wrong, "'nodes' times 'devices_per_node': expected at most %d, found %lld", CLUSTER_DEVICES,
+        problems_add(wrong, "'nodes' times 'devices_per_node': expected at most %d, found %lld", CLUSTER_DEVICES,
                      (long long)c->nodes * c->per_node);
-    cluster_read_numbers(r, link, "links", NULL, 0, links);
+    cluster_read_numbers(c, wrong, link, "links", NULL, 0, links);
     if (c->per_node > 1)
-        cluster_read_numbers(r, json_object_get(link, "node"), "links.node", within_numbers, N_LINK, NULL);
+        cluster_read_numbers(c, wrong, json_object_get(link, "node"), "links.node", within_numbers, N_LINK, NULL);
     if (c->nodes > 1)
-        cluster_read_numbers(r, json_object_get(link, "network"), "links.network", between_numbers, N_LINK, NULL);
+        cluster_read_numbers(c, wrong, json_object_get(link, "network"), "links.network", between_numbers, N_LINK,
+                             NULL);
     if (node)
-        cluster_read_numbers(r, node, "node", node_numbers, N_NODE, NULL);
+        cluster_read_numbers(c, wrong, node, "node", node_numbers, N_NODE, NULL);
     c->algorithm =
-        (WireAlgorithm)read_word(r, json_object_get(root, "algorithm"), "algorithm", algorithms,
+        (WireAlgorithm)read_word(wrong, json_object_get(root, "algorithm"), "algorithm", algorithms,
                                  "\"shares\", \"ring\" or \"hierarchical\"", c->accelerator ? WIRE_RING : WIRE_SHARES);
-    c->strong = read_word(r, json_object_get(root, "scaling"), "scaling", scalings, "\"weak\" or \"strong\"", 0) == 1;
+    c->strong =
+        read_word(wrong, json_object_get(root, "scaling"), "scaling", scalings, "\"weak\" or \"strong\"", 0) == 1;
     if (json_is_string(overlap) && !strcmp(json_string_value(overlap), "sums"))
         c->overlap = OVERLAP_SUMS;
     else if (overlap && !json_is_boolean(overlap))
-        add_wrong(r, "", "overlap", "true, false or \"sums\"", overlap);
+        add_wrong(wrong, "", "overlap", "true, false or \"sums\"", overlap);
     else
         c->overlap = (overlap ? json_is_true(overlap) : c->accelerator) ? OVERLAP_ALL : OVERLAP_NONE;
     if (name && (!json_is_string(name) || json_string_length(name) >= CLUSTER_TEXT))
-        add_wrong(r, "", "name", "a text of at most 63 bytes", name);
+        add_wrong(wrong, "", "name", "a text of at most 63 bytes", name);
     snprintf(c->name, sizeof c->name, "%s", json_is_string(name) ? json_string_value(name) : "");
-    if (!r->wrong.n)
-        read_counts(r, json_object_get(root, "counts"));
+    if (!wrong->n)
+        read_counts(c, wrong, json_object_get(root, "counts"));
 }
 
 Status cluster_read(Cluster *out, const char *path)
 {
     Cluster c = { .nodes = 1 };
-    Reader r = { .out = &c };
+    Problems wrong = { 0 };
     json_error_t why;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 
@@ -245,11 +240,11 @@ Status cluster_read(Cluster *out, const char *path)
         return why.line > 0 ? FAIL(E_INVALID, "%s:%d: %s", path, why.line, why.text)
                             : FAIL(E_IO, "%s: cannot be read: %s", path, why.text);
     if (!json_is_object(root))
-        add_wrong(&r, "", "cluster", "an object that describes a cluster", root);
+        add_wrong(&wrong, "", "cluster", "an object that describes a cluster", root);
     else
-        read_root(&r, root);
+        read_root(&c, &wrong, root);
     json_decref(root);
-    TRY(problems_fail(&r.wrong, E_INVALID, "%s: the description of the cluster is wrong", path));
+    TRY(problems_fail(&wrong, E_INVALID, "%s: the description of the cluster is wrong", path));
     *out = c;
     return ST_OK;
 }

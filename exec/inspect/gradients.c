@@ -15,7 +15,7 @@
 #define GRADIENT_SUFFIX ".grad"
 #define SEED_NAME "seed"
 
-/* What is asked for, and in a copy of it what a build makes of that. */
+/* A request for gradients; a copy of it also holds one build. */
 typedef struct {
     const char *of;    /* the output that is differentiated */
     const char *names; /* "x,fc1.weight": inputs and parameters */

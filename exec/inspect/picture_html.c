@@ -6,8 +6,8 @@
 #include "graph/base/json_writer.h"
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
-#include "graph/ops/update.h"
 #include "graph/ir/phase.h"
+#include "graph/ops/update.h"
 
 static const char head[] =
     "<style>\n"

@@ -4,8 +4,8 @@
 #include "exec/inspect/simulate.h"
 #include "exec/plan/memory_report.h"
 #include "graph/base/foreign.h"
-#include "graph/base/numtext.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/numtext.h"
 
 static double rate_of(const Simulated *r) { return r->seconds > 0 ? (double)r->batch / r->seconds : 0; }
 

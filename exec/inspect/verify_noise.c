@@ -11,46 +11,41 @@
 #include "graph/ir/op.h"
 #include "passes/partition/place.h"
 
-/* Numbers that are not whole, found by their bits; 0 marks a free place. */
-typedef struct {
-    double *at;
-    int bits; /* 2^bits places, at least half of them free */
-} Numbers;
-
-/* Points to the place of x in the table, or to the free place where it belongs. */
-static double *find_number(const Numbers *s, double x)
+/* Points to the place of x in a table of numbers that are not whole, or to the free place where it belongs.  The table
+ * has 2^bits places, at least half of them free; 0 marks a free one. */
+static double *find_number(double *table, int bits, double x)
 {
-    const size_t mask = ((size_t)1 << s->bits) - 1;
+    const size_t mask = ((size_t)1 << bits) - 1;
     uint64_t k;
 
     memcpy(&k, &x, sizeof k);
-    k = k * 0x9e3779b97f4a7c15u >> (64 - s->bits);
-    while (s->at[k] != 0 && s->at[k] != x)
+    k = k * 0x9e3779b97f4a7c15u >> (64 - bits);
+    while (table[k] != 0 && table[k] != x)
         k = (k + 1) & mask;
-    return &s->at[k];
+    return &table[k];
 }
 
-/* Collects all finite elements of a node's float inputs that are not whole.  The caller frees `at`; NULL: out of
- * memory.
- */
-static Numbers numbers_of(const Node *node, const Tensor *const *in)
+/* A table for find_number of all finite elements of a node's float inputs that are not whole.  The caller frees it;
+ * NULL: out of memory. */
+static double *numbers_of(int *bits, const Node *node, const Tensor *const *in)
 {
-    Numbers s = { NULL, 1 };
+    double *table;
     size_t total = 0;
 
+    *bits = 1;
     for (int i = 0; i < node->n_in; i++)
         total += in[i] && dtype_is_float(in[i]->dtype) ? (size_t)tensor_numel(in[i]) : 0;
-    while ((size_t)1 << s.bits < 2 * total)
-        s.bits++;
-    s.at = calloc((size_t)1 << s.bits, sizeof *s.at);
-    for (int i = 0; s.at && i < node->n_in; i++)
+    while ((size_t)1 << *bits < 2 * total)
+        ++*bits;
+    table = calloc((size_t)1 << *bits, sizeof *table);
+    for (int i = 0; table && i < node->n_in; i++)
         for (int64_t k = 0; in[i] && dtype_is_float(in[i]->dtype) && k < tensor_numel(in[i]); k++) {
             double x = tensor_float(in[i], k);
 
             if (isfinite(x) && x != floor(x))
-                *find_number(&s, x) = x;
+                *find_number(table, *bits, x) = x;
         }
-    return s;
+    return table;
 }
 
 /* -1, 0 or 1, by a step of xorshift64* (Vigna 2016). */
@@ -65,12 +60,12 @@ static int draw_step(uint64_t *state)
 /* Called after each node: moves its rounded results by a unit in the last place, up, down or not at all. */
 static Status round_otherwise(void *state, const Node *node, const Tensor *const *in, Tensor *const *out)
 {
-    Numbers exact;
+    double *exact;
+    int bits;
 
     if (node->op->flags & (OPF_RANDOM | OPF_VIEW))
         return ST_OK;
-    exact = numbers_of(node, in);
-    if (!exact.at)
+    if (!(exact = numbers_of(&bits, node, in)))
         return FAIL_NOMEM();
     for (int o = 0; o < node->n_out; o++)
         for (int64_t i = 0; out[o] && dtype_is_float(out[o]->dtype) && i < tensor_numel(out[o]); i++) {
@@ -80,10 +75,10 @@ static Status round_otherwise(void *state, const Node *node, const Tensor *const
                                                              : t == DT_FLOAT16 ? 0x1p-10
                                                                                : 0x1p-7;
 
-            if (isfinite(y) && y != floor(y) && *find_number(&exact, y) != y)
+            if (isfinite(y) && y != floor(y) && *find_number(exact, bits, y) != y)
                 tensor_set_float(out[o], i, y * (1 + draw_step(state) * unit));
         }
-    free(exact.at);
+    free(exact);
     return ST_OK;
 }
 

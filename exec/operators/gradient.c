@@ -159,48 +159,12 @@ dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number)
 
 /* ---- nodes ---- */
 
-/* The node that a caller asks for. */
-typedef struct {
-    const OpDef *op;
-    const char *domain, *name;
-    const dpx_value *in;
-    const dpx_attribute *attributes;
-    int n_in, n_attributes, n_out;
-} Wanted;
-
-static const OpDef *find_operator(const dpx_node *node, const Wanted *w)
+static const OpDef *find_operator(const dpx_node *node, const char *domain, const char *name)
 {
-    const OpDef *op = w->domain && !strcmp(w->domain, "dpexec") ? NULL : op_find(w->domain, w->name);
-    const OpDef *own = op ? NULL : operator_find(&node->role->of->set->list, w->domain, w->name);
+    const OpDef *op = domain && !strcmp(domain, "dpexec") ? NULL : op_find(domain, name);
+    const OpDef *own = op ? NULL : operator_find(&node->role->of->set->list, domain, name);
 
     return own && ((const RoleDef *)(const void *)own)->role == ROLE_APPLY ? own : op;
-}
-
-static Status check_wanted(dpx_node *node, Wanted *w)
-{
-    Building *b = node->builds;
-    const char *domain = w->domain && *w->domain ? w->domain : "ai.onnx";
-
-    if (!w->name || (w->n_in && !w->in) || (w->n_attributes && !w->attributes))
-        return fail(b, E_INVALID, "dpx_graph_emit: %s is NULL",
-                    !w->name            ? "name"
-                    : w->n_in && !w->in ? "in"
-                                        : "attributes");
-    if (!(w->op = find_operator(node, w)))
-        return fail(b, E_UNSUPPORTED, "operator %.100s of domain %.100s is neither ONNX's nor of its set", w->name,
-                    domain);
-    if (w->op->flags & (OPF_RANDOM | OPF_COLLECTIVE) || w->op->train)
-        return fail(b, E_UNSUPPORTED, "operator %s of domain %s draws random numbers, or training changes it", w->name,
-                    domain);
-    if (w->n_in < 0 || w->n_in > MOST_TENSORS || w->n_out < 1 || w->n_out > MOST_TENSORS || w->n_attributes < 0 ||
-        w->n_attributes > MOST_TENSORS || (w->op->out_max >= 0 && w->n_out > w->op->out_max))
-        return fail(b, E_INVALID, "operator %s of domain %s with %d inputs, %d outputs and %d attributes", w->name,
-                    domain, w->n_in, w->n_out, w->n_attributes);
-    for (int i = 0; i < w->n_in; i++)
-        if (w->in[i] && !has_value(find(b, w->in[i])))
-            return fail(b, E_INVALID, "operator %s of domain %s: input %d is value %u, which does not exist", w->name,
-                        domain, i, (unsigned)w->in[i]);
-    return ST_OK;
 }
 
 static Status read_attribute(Attr *out, const dpx_attribute *from)
@@ -224,47 +188,66 @@ static Status read_attribute(Attr *out, const dpx_attribute *from)
     return ST_OK;
 }
 
-static Status read_attributes(Attr **out, Arena *a, const Wanted *w)
+static Status read_attributes(Attr **out, Arena *a, const dpx_attribute *attributes, int n)
 {
-    const char *at = (const char *)w->attributes;
+    const char *at = (const char *)attributes;
 
-    if (!(*out = ARENA_NEW(a, Attr, w->n_attributes + 1)))
+    if (!(*out = ARENA_NEW(a, Attr, n + 1)))
         return FAIL_NOMEM();
-    for (int i = 0; i < w->n_attributes; i++, at += w->attributes->size)
+    for (int i = 0; i < n; i++, at += attributes->size)
         TRY(read_attribute(&(*out)[i], (const dpx_attribute *)(const void *)at));
     return ST_OK;
 }
 
-static Status add_node(dpx_node *node, const Wanted *w, ValueId *out)
+/* Adds a node of the operator, whose outputs are *out. */
+static Status add_node(ValueId *out, int n_out, Building *b, const OpDef *op, const dpx_value *in, int n_in,
+                       const dpx_attribute *attributes, int n_attributes)
 {
-    Graph *g = node->builds->gr->g;
+    Graph *g = b->gr->g;
     const uint32_t first = g->n_node;
-    ValueId *in = ARENA_NEW(g->arena, ValueId, w->n_in);
+    ValueId *values = ARENA_NEW(g->arena, ValueId, n_in);
     Attr *attrs;
 
-    if (!in)
+    if (!values)
         return FAIL_NOMEM();
-    TRY(read_attributes(&attrs, g->arena, w));
-    for (int i = 0; i < w->n_in; i++)
-        in[i] = find(node->builds, w->in[i]);
-    if (!emit_multi(g, w->op, attrs, w->n_in, in, w->n_out, out))
+    TRY(read_attributes(&attrs, g->arena, attributes, n_attributes));
+    for (int i = 0; i < n_in; i++)
+        values[i] = find(b, in[i]);
+    if (!emit_multi(g, op, attrs, n_in, values, n_out, out))
         return g->status;
-    for (int i = 0; i < w->n_out; i++)
+    for (int i = 0; i < n_out; i++)
         if (!shape_known(value(g, out[i])->shape))
             return FAIL(E_UNSUPPORTED, "the shape of output %d depends on data", i);
-    return graph_lower(g, g->arena, &(Lowering){ .first = first, .held = out, .n_held = w->n_out });
+    return graph_lower(g, g->arena, &(Lowering){ .first = first, .held = out, .n_held = n_out });
 }
 
-static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)
+static Status emit_checked(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
+                           const dpx_attribute *attributes, int n_attributes, dpx_value *out, int n_out)
 {
     Building *b = node->builds;
+    const char *shown = domain && *domain ? domain : "ai.onnx";
     ValueId made[MOST_TENSORS];
+    const OpDef *op;
     Status st;
 
-    TRY(check_wanted(node, w));
-    if ((st = add_node(node, w, made)))
-        return fail_so(b, status_prefix(st, "operator %s", w->name));
-    for (int i = 0; i < w->n_out; i++)
+    if (!name || (n_in && !in) || (n_attributes && !attributes))
+        return fail(b, E_INVALID, "dpx_graph_emit: %s is NULL", !name ? "name" : n_in && !in ? "in" : "attributes");
+    if (!(op = find_operator(node, domain, name)))
+        return fail(b, E_UNSUPPORTED, "operator %.100s of domain %.100s is neither ONNX's nor of its set", name, shown);
+    if (op->flags & (OPF_RANDOM | OPF_COLLECTIVE) || op->train)
+        return fail(b, E_UNSUPPORTED, "operator %s of domain %s draws random numbers, or training changes it", name,
+                    shown);
+    if (n_in < 0 || n_in > MOST_TENSORS || n_out < 1 || n_out > MOST_TENSORS || n_attributes < 0 ||
+        n_attributes > MOST_TENSORS || (op->out_max >= 0 && n_out > op->out_max))
+        return fail(b, E_INVALID, "operator %s of domain %s with %d inputs, %d outputs and %d attributes", name, shown,
+                    n_in, n_out, n_attributes);
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && !has_value(find(b, in[i])))
+            return fail(b, E_INVALID, "operator %s of domain %s: input %d is value %u, which does not exist", name,
+                        shown, i, (unsigned)in[i]);
+    if ((st = add_node(made, n_out, b, op, in, n_in, attributes, n_attributes)))
+        return fail_so(b, status_prefix(st, "operator %s", name));
+    for (int i = 0; i < n_out; i++)
         out[i] = gradient_give(b, made[i]);
     return b->failed;
 }
@@ -272,10 +255,9 @@ static Status emit_wanted(dpx_node *node, Wanted *w, dpx_value *out)
 dpx_value dpx_graph_emit(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
                          const dpx_attribute *attributes, int n_attributes)
 {
-    Wanted w = { NULL, domain, name, in, attributes, n_in, n_attributes, 1 };
     dpx_value out = 0;
 
-    return building(node) && !emit_wanted(node, &w, &out) ? out : 0;
+    return building(node) && !emit_checked(node, domain, name, in, n_in, attributes, n_attributes, &out, 1) ? out : 0;
 }
 
 /* ST_OK: something can be written. */
@@ -289,14 +271,13 @@ static Status check_building(const dpx_node *node, const char *function)
 dpx_status dpx_graph_emit_outputs(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
                                   const dpx_attribute *attributes, int n_attributes, dpx_value *out, int n_out)
 {
-    Wanted w = { NULL, domain, name, in, attributes, n_in, n_attributes, n_out };
     Status st = check_building(node, __func__);
 
     if (st)
         return (dpx_status)st;
     if (!out)
         return (dpx_status)fail(node->builds, E_INVALID, "%s: out is NULL", __func__);
-    return (dpx_status)emit_wanted(node, &w, out);
+    return (dpx_status)emit_checked(node, domain, name, in, n_in, attributes, n_attributes, out, n_out);
 }
 
 dpx_status dpx_graph_set_input_gradient(dpx_node *node, int i, dpx_value v)

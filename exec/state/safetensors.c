@@ -115,106 +115,69 @@ static char *make_header(const NamedTensor *list, int n, size_t *bytes)
     return padded;
 }
 
-typedef struct {
-    const char *path;
-    FILE *file;
-    const NamedTensor *list;
-    int n;
-    TensorSource *source;
-    void *user;
-    XXH3_state_t *whole; /* of what was written; NULL: no digests are wanted */
-    TensorDigests digests;
-} Writer;
+static Status cannot_write(const char *path) { return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno)); }
 
-static Status cannot_write(const Writer *w) { return FAIL(E_IO, "%s: cannot write: %s", w->path, strerror(errno)); }
-
-/* Writes the header or a tensor, with a digest of each piece of at most `block` bytes. */
-static Status write_bytes(Writer *w, const char *data, size_t bytes, size_t block)
+/* Writes the header or a tensor, with a digest of each piece of at most `block` bytes; `whole` NULL: without. */
+static Status write_bytes(FILE *f, const char *path, const char *data, size_t bytes, size_t block, XXH3_state_t *whole,
+                          TensorDigests *digests)
 {
-    if (bytes && fwrite(data, 1, bytes, w->file) != bytes)
-        return cannot_write(w);
-    if (!w->whole)
-        return ST_OK;
-    for (size_t at = 0; at < bytes; at += block)
-        w->digests.piece[w->digests.n++] = digest_of(data + at, bytes - at < block ? bytes - at : block);
-    return XXH3_128bits_update(w->whole, data, bytes) ? FAIL_NOMEM() : ST_OK;
-}
-
-static Status write_tensor(Writer *w, int i)
-{
-    const Tensor *t = &w->list[i].tensor;
-    const size_t bytes = tensor_bytes(t);
-    void *asked = NULL;
-    Status st = ST_OK;
-
-    if (!t->data && w->source) {
-        if (!(asked = malloc(bytes + 1)))
-            return FAIL_NOMEM();
-        st = w->source(w->user, &w->list[i], asked);
-    }
-    if (!st)
-        st = write_bytes(w, asked ? asked : t->data, bytes, TENSOR_BLOCK);
-    free(asked);
-    return st;
-}
-
-static Status digests_begin(Writer *w)
-{
-    size_t n = 1;
-
-    for (int i = 0; i < w->n; i++)
-        n += blocks_of(&w->list[i].tensor);
-    w->digests.piece = malloc(n * sizeof *w->digests.piece);
-    w->whole = XXH3_createState();
-    return w->digests.piece && w->whole && !XXH3_128bits_reset(w->whole) ? ST_OK : FAIL_NOMEM();
-}
-
-/* Hands the digests to the caller, unless writing failed. */
-static void digests_end(Writer *w, TensorDigests *out, bool failed)
-{
-    if (failed)
-        free(w->digests.piece);
-    else if (out) {
-        *out = w->digests;
-        out->whole = XXH3_128bits_digest(w->whole);
-    }
-    XXH3_freeState(w->whole);
-}
-
-static Status write_file(Writer *w)
-{
-    size_t bytes = 0;
-    char *header;
-    Status st;
-
-    if (!(w->file = fopen(w->path, "wbx")))
-        return cannot_write(w);
-    header = make_header(w->list, w->n, &bytes);
-    st = header ? write_bytes(w, header, bytes, bytes) : FAIL(E_NOMEM, "%s: no memory for the header", w->path);
-    free(header);
-    for (int i = 0; i < w->n && !st; i++)
-        st = write_tensor(w, i);
-    if (!st && (fflush(w->file) || fsync(fileno(w->file))))
-        st = cannot_write(w);
-    if (fclose(w->file) && !st)
-        st = cannot_write(w);
-    return st;
+    if (bytes && fwrite(data, 1, bytes, f) != bytes)
+        return cannot_write(path);
+    for (size_t at = 0; whole && at < bytes; at += block)
+        digests->piece[digests->n++] = digest_of(data + at, bytes - at < block ? bytes - at : block);
+    return whole && XXH3_128bits_update(whole, data, bytes) ? FAIL_NOMEM() : ST_OK;
 }
 
 Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
                          TensorDigests *digests)
 {
-    Writer w = { .path = path, .list = list, .n = n, .source = source, .user = user };
+    TensorDigests found = { .n = 0 };
+    XXH3_state_t *whole = NULL; /* of what was written */
+    FILE *f = NULL;
+    char *header = NULL;
+    void *asked = NULL;
+    size_t bytes = 0, pieces = 1;
     Status st = ST_OK;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         if (!utf8_valid(list[i].name)) /* which JSON has to be */
             return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
-    if (digests)
-        st = digests_begin(&w);
-    if (!st)
-        st = write_file(&w);
-    digests_end(&w, digests, st != ST_OK);
+        pieces += blocks_of(&list[i].tensor);
+    }
+    if (digests && (!(found.piece = malloc(pieces * sizeof *found.piece)) || !(whole = XXH3_createState()) ||
+                    XXH3_128bits_reset(whole)))
+        TRY_TO(done, st, FAIL_NOMEM());
+    if (!(f = fopen(path, "wbx")))
+        TRY_TO(done, st, cannot_write(path));
+    if (!(header = make_header(list, n, &bytes)))
+        TRY_TO(done, st, FAIL(E_NOMEM, "%s: no memory for the header", path));
+    TRY_TO(done, st, write_bytes(f, path, header, bytes, bytes, whole, &found));
+    for (int i = 0; i < n; i++) {
+        const Tensor *t = &list[i].tensor;
+
+        if (!t->data && source) {
+            if (!(asked = malloc(tensor_bytes(t) + 1)))
+                TRY_TO(done, st, FAIL_NOMEM());
+            TRY_TO(done, st, source(user, &list[i], asked));
+        }
+        TRY_TO(done, st, write_bytes(f, path, asked ? asked : t->data, tensor_bytes(t), TENSOR_BLOCK, whole, &found));
+        free(asked);
+        asked = NULL;
+    }
+    if (fflush(f) || fsync(fileno(f)))
+        st = cannot_write(path);
+done:
+    if (f && fclose(f) && !st)
+        st = cannot_write(path);
+    if (!st && digests) {
+        *digests = found;
+        digests->whole = XXH3_128bits_digest(whole);
+        found.piece = NULL;
+    }
+    free(found.piece);
+    XXH3_freeState(whole);
+    free(header);
+    free(asked);
     return st;
 }
 

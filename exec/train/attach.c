@@ -18,22 +18,18 @@
 
 #define CRITERION_LOSS "loss" /* as options_presets.c has it */
 
-/* A file beside the model. */
-typedef struct {
-    const char *prefix; /* of names that the model has, too */
-    Graph *graph;
-    OnnxModel *onnx;
-    ValueId *is; /* by value id of `graph`: in the model */
-} Part;
-
 typedef struct {
     Graph *g;              /* the model, and what is attached already */
     const OnnxModel *onnx; /* of the model */
-    OnnxModel *part[2];    /* [n_part] of what is attached already */
-    int n_part;
-    bool any_float; /* all floats are converted in the same way */
+    bool any_float;        /* all floats are converted in the same way */
     const Options *o;
     const OperatorList *own;
+    /* Fields of the file that is being attached: */
+    const char *prefix; /* of names that the model has, too */
+    Graph *part;
+    ValueId *is;             /* by value id of `part`: in the model */
+    OnnxModel *part_onnx[2]; /* [n_part] of all files, this one last */
+    int n_part;
 } Attach;
 
 /* ---- what is declared of two that meet ---- */
@@ -105,7 +101,7 @@ static Status rename_symbol(Graph *g, Value *in, const char *from, const char *t
 
 /* Where both have a name for one dimension, the part's inputs take the model's; where the model was exported at one
  * size of it, such as its batch, they take that, and go along when it is taken to another. */
-static Status take_symbols(const Part *p, const OnnxOutput *of_part, const OnnxOutput *of_model)
+static Status take_symbols(const Attach *a, const OnnxOutput *of_part, const OnnxOutput *of_model)
 {
     const int rank = of_part->dim_param && of_model->dtype ? of_part->shape.rank : 0;
 
@@ -113,8 +109,8 @@ static Status take_symbols(const Part *p, const OnnxOutput *of_part, const OnnxO
         const char *symbol = of_model->dim_param ? of_model->dim_param[d] : NULL;
         const int64_t size = of_model->shape.dim[d];
 
-        for (int i = 0; of_part->dim_param[d] && (symbol || size >= 0) && i < p->graph->n_input; i++)
-            TRY(rename_symbol(p->graph, value(p->graph, p->graph->input[i]), of_part->dim_param[d], symbol, size));
+        for (int i = 0; of_part->dim_param[d] && (symbol || size >= 0) && i < a->part->n_input; i++)
+            TRY(rename_symbol(a->part, value(a->part, a->part->input[i]), of_part->dim_param[d], symbol, size));
     }
     return ST_OK;
 }
@@ -122,24 +118,24 @@ static Status take_symbols(const Part *p, const OnnxOutput *of_part, const OnnxO
 /* ---- a file ---- */
 
 /* A layer that keeps statistics would have to be part of what is trained and exported. */
-static Status check_part(const Part *p)
+static Status check_part(const Attach *a)
 {
     Problems kept = { 0 };
 
-    if (graph_is_step(p->graph))
+    if (graph_is_step(a->part))
         return FAIL(E_MODEL, "the file is a step that graph-transform exported, expected a model");
-    FOR_NODES(p->graph, n)
+    FOR_NODES(a->part, n)
         if (n->op->running_in)
-            problems_add(&kept, "%s", node_text(p->graph, n));
+            problems_add(&kept, "%s", node_text(a->part, n));
     TRY(problems_fail(&kept, E_UNSUPPORTED, "layers that keep running statistics belong in the model"));
-    return p->graph->n_output ? ST_OK : FAIL(E_MODEL, "the graph has no output");
+    return a->part->n_output ? ST_OK : FAIL(E_MODEL, "the graph has no output");
 }
 
 /* No rule about models' constants holds for the part's. */
-static void fix_constants(const Part *p, bool may_train)
+static void fix_constants(const Attach *a, bool may_train)
 {
-    for (uint32_t i = 1; i < p->graph->n_value; i++) {
-        Value *v = p->graph->value[i];
+    for (uint32_t i = 1; i < a->part->n_value; i++) {
+        Value *v = a->part->value[i];
 
         if (v->kind == V_CONST &&
             !(may_train && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED)))
@@ -179,73 +175,73 @@ static int output_named(const Graph *g, const char *name)
 }
 
 /* An input of the part that is an input of the whole: the model's, where it has one of that name. */
-static Status share_input(Attach *a, const Part *p, ValueId in)
+static Status share_input(Attach *a, ValueId in)
 {
     Graph *g = a->g;
-    const Value *x = value(p->graph, in);
+    const Value *x = value(a->part, in);
     const int same = input_named(g, x->name);
     const ValueId taken = graph_find(g, x->name);
-    const OnnxOutput mine = declared_input(p->graph, in);
+    const OnnxOutput mine = declared_input(a->part, in);
 
     if (same >= 0) {
         const OnnxOutput model = declared_input(g, g->input[same]);
 
-        p->is[in.i] = g->input[same];
+        a->is[in.i] = g->input[same];
         return check_fit(a, &mine, &model, "input");
     }
     if (has_value(taken) && value(g, taken)->kind != V_TEMP)
         return FAIL(E_INVALID, "input '%s' has the name of a constant of the model", x->name);
     if (has_value(taken)) /* a result on the way, whose name nobody relies on */
         graph_rename(g, taken, arena_printf(g->arena, "%s.result", x->name));
-    p->is[in.i] = graph_add_input(g, x->name, x->dtype, x->shape);
-    graph_rename(g, p->is[in.i], x->name); /* which the model may have given back */
+    a->is[in.i] = graph_add_input(g, x->name, x->dtype, x->shape);
+    graph_rename(g, a->is[in.i], x->name); /* which the model may have given back */
     if (g->status)
         return g->status;
-    value(g, p->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
-    value(g, p->is[in.i])->member = x->member;
+    value(g, a->is[in.i])->dim_param = graph_copy_symbols(g, x->dim_param);
+    value(g, a->is[in.i])->member = x->member;
     return g->status;
 }
 
 /* ---- behind the model ---- */
 
-static Status bind_scores(Attach *a, const Part *p, int input, int output)
+static Status bind_scores(Attach *a, int input, int output)
 {
-    const ValueId in = p->graph->input[input];
-    const OnnxOutput to = declared_input(p->graph, in), from = declared_output(a->onnx, a->g->output[output].name);
+    const ValueId in = a->part->input[input];
+    const OnnxOutput to = declared_input(a->part, in), from = declared_output(a->onnx, a->g->output[output].name);
 
     TRY(check_fit(a, &to, &from, "the model's output"));
-    TRY(take_symbols(p, &to, &from));
-    p->is[in.i] = a->g->output[output].value;
+    TRY(take_symbols(a, &to, &from));
+    a->is[in.i] = a->g->output[output].value;
     return ST_OK;
 }
 
-static Status bind_criterion(Attach *a, const Part *p)
+static Status bind_criterion(Attach *a)
 {
     char inputs[LIST_TEXT], outputs[LIST_TEXT];
     bool any = false;
 
-    for (int i = 0; i < p->graph->n_input; i++) {
-        const int o = output_named(a->g, value(p->graph, p->graph->input[i])->name);
+    for (int i = 0; i < a->part->n_input; i++) {
+        const int o = output_named(a->g, value(a->part, a->part->input[i])->name);
 
         if (o >= 0)
-            TRY(bind_scores(a, p, i, o));
+            TRY(bind_scores(a, i, o));
         any |= o >= 0;
     }
-    if (!any && (a->g->n_output != 1 || !p->graph->n_input))
+    if (!any && (a->g->n_output != 1 || !a->part->n_input))
         return FAIL(E_INVALID, "no input has the name of an output of the model: its inputs are %s, the outputs %s",
-                    list_names(inputs, p->graph, true), list_names(outputs, a->g, false));
+                    list_names(inputs, a->part, true), list_names(outputs, a->g, false));
     if (!any)
-        TRY(bind_scores(a, p, 0, 0));
-    for (int i = 0; i < p->graph->n_input; i++)
-        if (!has_value(p->is[p->graph->input[i].i]))
-            TRY(share_input(a, p, p->graph->input[i]));
+        TRY(bind_scores(a, 0, 0));
+    for (int i = 0; i < a->part->n_input; i++)
+        if (!has_value(a->is[a->part->input[i].i]))
+            TRY(share_input(a, a->part->input[i]));
     return ST_OK;
 }
 
 /* The only output is the loss; of several the one that is called so, unless --loss says otherwise. */
-static Status add_losses(Attach *a, const Part *p)
+static Status add_losses(Attach *a)
 {
-    const Graph *from = p->graph;
+    const Graph *from = a->part;
     char text[LIST_TEXT];
 
     if (from->n_output > 1 && output_named(from, CRITERION_LOSS) < 0 && !options_given(a->o, "loss"))
@@ -258,29 +254,29 @@ static Status add_losses(Attach *a, const Part *p)
 
         if (output_named(a->g, name) >= 0)
             return FAIL(E_INVALID, "output '%s': the model has an output of that name", name);
-        graph_add_output(a->g, name, p->is[from->output[i].value.i]);
+        graph_add_output(a->g, name, a->is[from->output[i].value.i]);
     }
     return a->g->status;
 }
 
-static Status add_criterion(Attach *a, const Part *p)
+static Status add_criterion(Attach *a)
 {
     const LossDef *loss = recipe_options(&a->o->build)->loss;
 
     if (loss && loss->target != TARGET_NONE)
         return FAIL(E_INVALID, "it has the loss: --loss %s does not go with it", loss->recipe.name);
-    fix_constants(p, true);
-    TRY(bind_criterion(a, p));
-    TRY(graph_join(a->g, p->graph, p->is, p->prefix, PHASE_CRITERION));
-    return add_losses(a, p);
+    fix_constants(a, true);
+    TRY(bind_criterion(a));
+    TRY(graph_join(a->g, a->part, a->is, a->prefix, PHASE_CRITERION));
+    return add_losses(a);
 }
 
 /* ---- in front of the model ---- */
 
 /* Finds the input of the model that each output of the part becomes. */
-static Status match_outputs(int *input, const Attach *a, const Part *p)
+static Status match_outputs(int *input, const Attach *a)
 {
-    const Graph *from = p->graph;
+    const Graph *from = a->part;
     char inputs[LIST_TEXT];
 
     for (int i = 0; i < from->n_output; i++) {
@@ -295,20 +291,20 @@ static Status match_outputs(int *input, const Attach *a, const Part *p)
 }
 
 /* Inputs of the model that the part computes give their names and places back. */
-static Status take_inputs(ValueId *given, Attach *a, const Part *p, const int *input)
+static Status take_inputs(ValueId *given, Attach *a, const int *input)
 {
     Graph *g = a->g;
     int kept = 0;
 
-    for (int i = 0; i < p->graph->n_output; i++) {
+    for (int i = 0; i < a->part->n_output; i++) {
         const OnnxOutput to = declared_input(g, g->input[input[i]]),
-                         from = declared_output(p->onnx, p->graph->output[i].name);
+                         from = declared_output(a->part_onnx[a->n_part - 1], a->part->output[i].name);
 
         TRY(check_fit(a, &to, &from, "its output"));
-        TRY(take_symbols(p, &from, &to));
+        TRY(take_symbols(a, &from, &to));
         given[i] = g->input[input[i]];
     }
-    for (int i = 0; i < p->graph->n_output; i++) {
+    for (int i = 0; i < a->part->n_output; i++) {
         graph_rename(g, given[i], arena_printf(g->arena, "%s.given", value(g, given[i])->name));
         value(g, given[i])->kind = V_TEMP;
     }
@@ -320,20 +316,21 @@ static Status take_inputs(ValueId *given, Attach *a, const Part *p, const int *i
 }
 
 /* The part's inputs first, in their order. */
-static Status order_inputs(Graph *g, const Part *p)
+static Status order_inputs(Attach *a)
 {
+    Graph *g = a->g;
     const int n = g->n_input;
     ValueId *order = ARENA_NEW(g->arena, ValueId, n);
     int at = 0;
 
     if (!order)
         return FAIL_NOMEM();
-    for (int i = 0; i < p->graph->n_input; i++)
-        order[at++] = p->is[p->graph->input[i].i];
+    for (int i = 0; i < a->part->n_input; i++)
+        order[at++] = a->is[a->part->input[i].i];
     for (int i = 0; i < n; i++) {
         bool first = false;
 
-        for (int k = 0; k < p->graph->n_input; k++)
+        for (int k = 0; k < a->part->n_input; k++)
             first |= value_eq(order[k], g->input[i]);
         if (!first)
             order[at++] = g->input[i];
@@ -342,33 +339,33 @@ static Status order_inputs(Graph *g, const Part *p)
     return ST_OK;
 }
 
-static Status add_preprocess(Attach *a, const Part *p)
+static Status add_preprocess(Attach *a)
 {
-    int *input = ARENA_NEW(a->g->arena, int, p->graph->n_output);
-    ValueId *given = ARENA_NEW(a->g->arena, ValueId, p->graph->n_output);
+    int *input = ARENA_NEW(a->g->arena, int, a->part->n_output);
+    ValueId *given = ARENA_NEW(a->g->arena, ValueId, a->part->n_output);
 
     if (!input || !given)
         return FAIL_NOMEM();
-    fix_constants(p, false);
-    TRY(match_outputs(input, a, p));
-    TRY(take_inputs(given, a, p, input));
-    for (int i = 0; i < p->graph->n_input; i++)
-        TRY(share_input(a, p, p->graph->input[i]));
-    TRY(graph_join(a->g, p->graph, p->is, p->prefix, PHASE_NONE));
-    for (int i = 0; i < p->graph->n_output; i++)
-        graph_replace(a->g, given[i], p->is[p->graph->output[i].value.i]);
+    fix_constants(a, false);
+    TRY(match_outputs(input, a));
+    TRY(take_inputs(given, a, input));
+    for (int i = 0; i < a->part->n_input; i++)
+        TRY(share_input(a, a->part->input[i]));
+    TRY(graph_join(a->g, a->part, a->is, a->prefix, PHASE_NONE));
+    for (int i = 0; i < a->part->n_output; i++)
+        graph_replace(a->g, given[i], a->is[a->part->output[i].value.i]);
     TRY(a->g->status);
-    TRY(order_inputs(a->g, p));
+    TRY(order_inputs(a));
     return graph_sort(a->g);
 }
 
 /* ---- all of it ---- */
 
-static Status add_part(Attach *a, Part *p, Status (*add)(Attach *, const Part *))
+static Status add_part(Attach *a, Status (*add)(Attach *a))
 {
-    TRY(check_part(p));
-    p->is = ARENA_NEW(p->graph->arena, ValueId, p->graph->n_value);
-    return p->is ? add(a, p) : FAIL_NOMEM();
+    TRY(check_part(a));
+    a->is = ARENA_NEW(a->part->arena, ValueId, a->part->n_value);
+    return a->is ? add(a) : FAIL_NOMEM();
 }
 
 /* BuildOptions.members: what the model has of that name, NAME.0, NAME.1, ... of a sequence; else what the data have. */
@@ -389,10 +386,8 @@ static int attach_count_members(void *user, const char *input, int sequence, int
     return inputs->members(inputs->members_user, input, sequence, optional);
 }
 
-static Status attach_attach(Attach *a, const char *flag, const char *path, const char *prefix,
-                            Status (*add)(Attach *, const Part *))
+static Status attach_attach(Attach *a, const char *flag, const char *path, const char *prefix, Status (*add)(Attach *a))
 {
-    Part p = { .prefix = prefix };
     InputOptions inputs = *input_options(&a->o->build);
     BuildOptions build = a->o->build;
     Status st;
@@ -402,10 +397,12 @@ static Status attach_attach(Attach *a, const char *flag, const char *path, const
     inputs.members = attach_count_members;
     inputs.members_user = a;
     build.inputs = &inputs;
-    TRY(status_prefix(plan_import(&p.graph, &p.onnx, path, interp_node, a->own, &build), "--%s", flag));
-    st = add_part(a, &p, add);
-    graph_free(p.graph);
-    a->part[a->n_part++] = p.onnx;
+    a->prefix = prefix;
+    TRY(status_prefix(plan_import(&a->part, &a->part_onnx[a->n_part], path, interp_node, a->own, &build), "--%s",
+                      flag));
+    a->n_part++;
+    st = add_part(a, add);
+    graph_free(a->part);
     return status_prefix(st, "--%s %s", flag, path);
 }
 
@@ -431,7 +428,7 @@ static Status check_given(const Attach *a, const Graph *model)
         bool found = is_given(a->onnx, name);
 
         for (int k = 0; k < a->n_part && !found; k++)
-            found = is_given(a->part[k], name);
+            found = is_given(a->part_onnx[k], name);
         if (!found)
             problems_add(&none, "the model has no input '%s' (inputs: %s)", name, list_names(text, model, true));
     }
@@ -455,7 +452,7 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
         st = attach_attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
     st = st ? st : check_given(&a, model);
     for (int i = 0; i < a.n_part; i++)
-        onnx_model_free(a.part[i]);
+        onnx_model_free(a.part_onnx[i]);
     if (st)
         graph_free(a.g);
     else
