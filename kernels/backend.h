@@ -2,8 +2,8 @@
 #ifndef DPX_BACKEND_H
 #define DPX_BACKEND_H
 
-#include "kernels/runtime.h"
 #include "graph/ir/target.h"
+#include "kernels/runtime.h"
 
 /* One per device and thread team.  `prepare` raises scratch_bytes to what `run` will need; before `run` the executor
  * sets `scratch` to at least that many bytes, aligned as its Target says, shared by all kernels of the device. On an

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/backend.h"
 #include "graph/ops/batchnorm.gen.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/batch_norm.h"
 

@@ -6,15 +6,15 @@
  *
  * A head of a sample is one thread's, so that results do not depend on the team.  Where later keys are hidden, a block
  * computes no more of them than its last query sees. */
-#include <tgmath.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tgmath.h>
 
-#include "graph/ops/attention.h"
 #include "graph/ops/attention.gen.h"
+#include "graph/ops/attention.h"
+#include "kernels/cpu/cpu_softmax.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/cpu_softmax.h"
 #include "kernels/cpu/team.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/vmath.h"

@@ -1,8 +1,8 @@
 /* Clip by two numbers, and Cast where nothing has to be saturated. */
-#include "kernels/cpu/cpu_formulas.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/where.gen.h"
 #include "kernels/cpu/cpu_elementwise.h"
+#include "kernels/cpu/cpu_formulas.h"
 #include "kernels/ref/ref.h"
 
 /* ---- Clip: both bounds are numbers; an absent one is an infinity ---- */

@@ -2,8 +2,8 @@
  * oneDNN does not: empty tensors and absurd sizes. */
 #include <stdlib.h>
 
-#include "graph/ops/conv.h"
 #include "graph/ops/conv.gen.h"
+#include "graph/ops/conv.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"
 

@@ -1,8 +1,8 @@
 /* CrossEntropySum and its gradient: the scores are read once forward and once backward, by rows of memory or by columns
  * where the classes are not the last axis.  Each sample's loss is found by the team and added in the order of the
  * samples, in double: the sum does not depend on the team. */
-#include "kernels/cpu/cpu_softmax.h"
 #include "graph/ops/cross_entropy.gen.h"
+#include "kernels/cpu/cpu_softmax.h"
 #include "kernels/ref/nll.h"
 
 /* Scratch: the loss of each sample. */

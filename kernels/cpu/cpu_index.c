@@ -3,9 +3,9 @@
  * Indices are checked before the team starts.  In the gradient a thread owns whole blocks in front of the axis, or
  * where there are too few of them a part of the axis, and reads all indices: every row is summed in the order of the
  * indices, whatever the team. */
-#include "kernels/cpu/cpu_strided.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/scatter.gen.h"
+#include "kernels/cpu/cpu_strided.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/ref_move.h"
 

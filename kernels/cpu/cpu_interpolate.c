@@ -1,7 +1,7 @@
 /* Interpolate and its gradient: rows of a block in front of the axis by several threads, each sum in the order of the
  * reference.  In the gradient a thread owns whole blocks, or where there are too few of them a part of the axis. */
-#include "kernels/ref/ref_interpolate.h"
 #include "graph/ops/resize.gen.h"
+#include "kernels/ref/ref_interpolate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * Transpose: of the two inner loops one walks the innermost axis of x, the other that of y, in tiles that stay in
  * cache; when both axes are the same one, lines are copied.  The other axes are one counter, cut among the team. */
-#include "kernels/cpu/team.h"
 #include "graph/ops/layout.gen.h"
+#include "kernels/cpu/team.h"
 #include "kernels/ref/ref.h"
 
 enum { TILE = 32 };

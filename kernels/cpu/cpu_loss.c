@@ -2,9 +2,9 @@
  * not depend on the team. */
 #include <math.h>
 
-#include "kernels/cpu/team.h"
 #include "graph/ops/loss.gen.h"
 #include "graph/ops/metric.gen.h"
+#include "kernels/cpu/team.h"
 #include "kernels/ref/nll.h"
 
 /* ---- class numbers: scores [N, C, inner], whose lines along C are samples; target [N, inner] ---- */

@@ -4,8 +4,8 @@
  * pieces of its rows and columns, by its shape alone, and threads take whole pieces; only a product of which oneDNN
  * itself divides nothing but rows and columns is left to it.  C is written into the result first, so that the product
  * adds to it. */
-#include "graph/ops/matmul.h"
 #include "graph/ops/matmul.gen.h"
+#include "graph/ops/matmul.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"

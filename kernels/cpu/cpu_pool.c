@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backend.h"
 #include "graph/ops/pool.gen.h"
 #include "graph/ops/window.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 #include "kernels/typed.h"
 

@@ -1,6 +1,6 @@
 /* Dropout on CPUs, vectorised: a Philox block serves four elements, and the blocks are independent. */
-#include "kernels/cpu/cpu_elementwise.h"
 #include "graph/ops/random.gen.h"
+#include "kernels/cpu/cpu_elementwise.h"
 #include "kernels/ref/random_draw.h"
 
 enum { CHUNK = 1 << 14 };

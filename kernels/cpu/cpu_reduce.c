@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/backend.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
+#include "kernels/backend.h"
 #include "kernels/ref/reduction_axes.h"
 
 enum { BLOCK = 256, SEGMENT = 4096, TASK = 1 << 15, TILE = 256, SHORT = 8 };

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/ops/update.h"
 #include "graph/ops/update.gen.h"
+#include "graph/ops/update.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/update_steps.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/update_steps.h"
 
 enum { SHARE = 4096 }; /* elements that a thread takes at least */
 

@@ -1,10 +1,10 @@
 /* Losses of one element against one, vectorised by the compiler; sums in blocks, in double and in parts that do not
  * depend on the team. */
-#include "kernels/ref/element_loss.h"
 #include "graph/ops/loss.gen.h"
+#include "kernels/ref/element_loss.h"
 
-#include "kernels/cpu/team.h"
 #include "kernels/cpu/cpu_formulas.h"
+#include "kernels/cpu/team.h"
 
 enum { BLOCK = 256 };
 

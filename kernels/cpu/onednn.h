@@ -8,8 +8,8 @@
 #ifndef DPX_CPU_ONEDNN_H
 #define DPX_CPU_ONEDNN_H
 
-#include "kernels/backend.h"
 #include "graph/ops/window.h"
+#include "kernels/backend.h"
 
 typedef struct Onednn Onednn;
 

@@ -1,9 +1,9 @@
 /* Concat, Split, Slice and its gradient, Pad with a constant, Tile, DepthToSpace and SpaceToDepth: boxes of elements
  * that are copied from a place in an input to one in an output, and boxes that one element fills.  Where the boxes are
  * follows from shapes and constants; a Slice or Pad by computed numbers is left to the reference. */
-#include "graph/ops/ranges.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
+#include "graph/ops/ranges.h"
 #include "kernels/cpu/cpu_strided.h"
 #include "kernels/cpu/team.h"
 #include "kernels/ref/ref_move.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backend.h"
 #include "graph/ops/pool.gen.h"
+#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
 
 static bool list_is(const Node *n, const char *name, int64_t wanted)

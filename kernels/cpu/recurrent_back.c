@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu_recurrent.h"
 #include "graph/ops/recurrent.gen.h"
+#include "kernels/cpu/cpu_recurrent.h"
 
 /* Parts of scratch: R packed, of all gates or of GRU's first two; of GRU's third; the gates' gradients [steps, batch,
  * gates * hidden], what stands behind r in their third part when GRU resets last [steps, batch, hidden], H' of every

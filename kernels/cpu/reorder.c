@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/onednn.h"
 #include "graph/ops/view.gen.h"
+#include "kernels/cpu/onednn.h"
 
 static Layout from(const Graph *g, const Node *n) { return in_value(g, n, 0)->layout; }
 

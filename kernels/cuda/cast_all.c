@@ -1,8 +1,8 @@
 /* CastAll: all tensors in one launch (kernels/cuda/device/cast_all.cu). */
 #include <stdlib.h>
 
-#include "kernels/cuda/cuda.h"
 #include "graph/ops/cast.gen.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/tensors.h"
 
 static Status cast_all_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)

@@ -1,10 +1,10 @@
 /* ArgMax, ArgMin, CumSum and TopK: lines along one axis, which are rows when it is the last, else columns. */
 #include <stdlib.h>
 
-#include "kernels/cuda/device/line.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/select.gen.h"
 #include "kernels/cuda/cuda_index.h"
+#include "kernels/cuda/device/line.h"
 #include "kernels/cuda/rows.h"
 
 static LineBox line_of(const Shape *x, int axis)

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/ops/attention.h"
 #include "graph/ops/attention.gen.h"
+#include "graph/ops/attention.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_move.h"
 

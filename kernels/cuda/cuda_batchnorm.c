@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_move.h"
 #include "graph/ops/batchnorm.gen.h"
+#include "kernels/cuda/cuda_move.h"
 #include "kernels/ref/batch_norm.h"
 
 /* SUM_BLOCKS: multiprocessors of the device for which sums with the channels last are laid out, one block for each. */

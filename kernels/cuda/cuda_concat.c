@@ -1,8 +1,8 @@
 /* Concat and Split: the whole tensor as rows in which the parts stand side by side, all parts by one launch. */
 #include <stdlib.h>
 
-#include "graph/tensor/layout.h"
 #include "graph/ops/concat.gen.h"
+#include "graph/tensor/layout.h"
 #include "kernels/cuda/cuda_move.h"
 
 /* Part i: `width[i]` elements of each row, 0 for an absent one; they begin at `begin[i]`. */

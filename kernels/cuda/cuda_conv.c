@@ -11,8 +11,8 @@
  * Tensors are all stored by rows or all channels last.  Empty tensors and absurd sizes are left to the host. */
 #include <stdlib.h>
 
-#include "graph/ops/conv.h"
 #include "graph/ops/conv.gen.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "kernels/cuda/device/conv.h"
 #include "kernels/cuda/gemm.h"

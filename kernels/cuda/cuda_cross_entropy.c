@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/cuda_index.h"
 #include "graph/ops/cross_entropy.gen.h"
+#include "kernels/cuda/cuda_index.h"
 #include "kernels/cuda/nll.h"
 #include "kernels/cuda/rows.h"
 

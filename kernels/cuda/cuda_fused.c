@@ -1,11 +1,11 @@
 /* Fused: its whole program as one generated kernel. */
 #include <stdlib.h>
 
-#include "graph/ops/fused.h"
-#include "graph/ops/fused.gen.h"
-#include "kernels/cuda/expr.h"
 #include "kernels/cuda/cuda_fused.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/fused.h"
 #include "kernels/cuda/cuda_generate.h"
+#include "kernels/cuda/expr.h"
 
 void fused_take_constant(Graph *body, int i, const Graph *g, ValueId v)
 {

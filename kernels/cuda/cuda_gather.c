@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_index.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/select.gen.h"
+#include "kernels/cuda/cuda_index.h"
 
 /* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
 

@@ -3,11 +3,11 @@
  * memory. */
 #include <stdlib.h>
 
-#include "graph/tensor/layout.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
-#include "graph/ops/view.gen.h"
 #include "graph/ops/ranges.h"
+#include "graph/ops/view.gen.h"
+#include "graph/tensor/layout.h"
 #include "kernels/cuda/cuda_move.h"
 
 /* The copy, and the elements at which it begins on both sides. */

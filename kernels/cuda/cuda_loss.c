@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/expr.h"
 #include "graph/ops/loss.gen.h"
 #include "graph/ops/metric.gen.h"
 #include "kernels/cuda/cuda_index.h"
+#include "kernels/cuda/expr.h"
 #include "kernels/cuda/nll.h"
 #include "kernels/cuda/rows.h"
 

@@ -6,10 +6,10 @@
  * point of the outer batch dimensions. */
 #include <stdlib.h>
 
-#include "graph/ops/matmul.h"
 #include "graph/ops/matmul.gen.h"
-#include "kernels/cuda/gemm.h"
+#include "graph/ops/matmul.h"
 #include "kernels/cuda/cuda_move.h"
+#include "kernels/cuda/gemm.h"
 
 enum { MOST_PRODUCTS = 4096 };
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/rows.h"
 #include "graph/ops/optimizer.gen.h"
+#include "kernels/cuda/rows.h"
 #include "kernels/cuda/tensors.h"
 #include "kernels/ref/loss_scale.h"
 

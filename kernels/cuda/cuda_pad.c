@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/tensor/layout.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/ranges.h"
+#include "graph/tensor/layout.h"
 #include "kernels/cuda/cuda_move.h"
 
 typedef struct {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/ops/pool.h"
 #include "graph/ops/pool.gen.h"
+#include "graph/ops/pool.h"
 #include "kernels/cuda/cuda_move.h"
 
 /* The work of a thread: an element, a vector of channels, or the units of device/pool_stride2.cu. */

@@ -14,11 +14,11 @@
  * documented) or with a dimension of 1. */
 #include <stdlib.h>
 
-#include "graph/ops/product.h"
 #include "graph/ops/product.gen.h"
+#include "graph/ops/product.h"
+#include "kernels/cuda/cuda_move.h"
 #include "kernels/cuda/device/product.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/cuda_move.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sum.h"
 

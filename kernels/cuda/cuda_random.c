@@ -2,8 +2,8 @@
  * split. */
 #include <stdlib.h>
 
-#include "kernels/cuda/device/random.h"
 #include "graph/ops/random.gen.h"
+#include "kernels/cuda/device/random.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/ref/random_draw.h"
 

@@ -1,7 +1,7 @@
 /* Reductions along any axes (kernels/cuda/device/reduce.cu): axes merged into the fewest, then runs or columns, in as
  * many parts as fill a device.  How many depends on shapes alone, so that the bits do not depend on the device. */
-#include "graph/ops/reduce.h"
 #include "graph/ops/reduce.gen.h"
+#include "graph/ops/reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>

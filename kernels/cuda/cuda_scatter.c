@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_index.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/scatter.gen.h"
+#include "kernels/cuda/cuda_index.h"
 
 /* ---- lists ---- */
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/tensor/layout.h"
 #include "graph/ops/softmax.gen.h"
+#include "graph/tensor/layout.h"
 #include "kernels/cuda/rows.h"
 
 typedef struct {

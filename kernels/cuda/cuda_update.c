@@ -1,7 +1,7 @@
 /* Update: its formula as one generated kernel, all parameters in one launch by a table in memory
  * (kernels/cuda/tensors.h). */
-#include "graph/ops/update.h"
 #include "graph/ops/update.gen.h"
+#include "graph/ops/update.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/ops/fused.h"
 #include "graph/ops/fused.gen.h"
+#include "graph/ops/fused.h"
 #include "graph/ops/reduce.h"
 #include "kernels/cuda/axes.h"
 #include "kernels/cuda/cuda_fused.h"

@@ -2,8 +2,8 @@
 #ifndef DPX_CUDA_GENERATOR_H
 #define DPX_CUDA_GENERATOR_H
 
-#include "kernels/cuda/expr.h"
 #include "kernels/cuda/cuda_generate.h"
+#include "kernels/cuda/expr.h"
 
 typedef enum {
     AT_NONE,    /* not read */

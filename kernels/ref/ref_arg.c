@@ -1,6 +1,6 @@
 /* ArgMax, ArgMin, CumSum and CumProd along one axis. */
-#include "kernels/ref/ref.h"
 #include "graph/ops/arg.gen.h"
+#include "kernels/ref/ref.h"
 
 /* Bits of RefNode.mode: of ArgMax and ArgMin (LAST: of equal ones), of CumSum and CumProd. */
 enum { LAST = 1, LARGEST = 2, EXCLUSIVE = 1, REVERSE = 2 };

@@ -2,8 +2,8 @@
  * double. */
 #include <math.h>
 
-#include "graph/ops/attention.h"
 #include "graph/ops/attention.gen.h"
+#include "graph/ops/attention.h"
 #include "kernels/ref/ref.h"
 
 static Status ref_attention_prepare_sums(void **state, KernelCtx *ctx, const Graph *g, const Node *n, bool of_head)

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/ref/batch_norm.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "graph/tensor/layout.h"
+#include "kernels/ref/batch_norm.h"
 #include "kernels/ref/ref.h"
 
 /* How the channels of x lie. */

@@ -1,8 +1,8 @@
 /* Pow, and Sum, Mean, Max and Min of any number of tensors, with broadcasting. */
-#include "kernels/ref/ref_formulas.h"
 #include "graph/ops/binary.gen.h"
 #include "kernels/broadcast.h"
 #include "kernels/ref/ref.h"
+#include "kernels/ref/ref_formulas.h"
 
 #define NUMBERS (DTYPES_F32_F64 | DTYPES_INT)
 

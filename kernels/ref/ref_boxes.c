@@ -1,6 +1,6 @@
 /* NonMaxSuppression: the boxes that overlap no better one. */
-#include "graph/ops/nms_boxes.h"
 #include "graph/ops/boxes.gen.h"
+#include "graph/ops/nms_boxes.h"
 
 #include "kernels/ref/ref.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/base/saturate.h"
 #include "graph/ops/cast.gen.h"
-#include "graph/base/numtext.h"
 #include "graph/tensor/narrow_types.h"
 #include "graph/tensor/strings.h"
 #include "kernels/formulas.h"

@@ -1,6 +1,6 @@
 /* Concat, Split, Slice and Slice's gradient: strided copies. */
-#include "graph/ops/ranges.h"
 #include "graph/ops/concat.gen.h"
+#include "graph/ops/ranges.h"
 #include "kernels/ref/ref_move.h"
 
 static void *at(const Tensor *t, int64_t element) { return (char *)t->data + element * (int64_t)dtype_size(t->dtype); }

@@ -2,8 +2,8 @@
  *
  * All operators visit the same (row, weight) pairs; they differ only in the tensor that they accumulate into.  ConvRelu
  * is Conv and then max(0, y + z). */
-#include "graph/ops/conv.h"
 #include "graph/ops/conv.gen.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
 #include "kernels/ref/ref.h"
 

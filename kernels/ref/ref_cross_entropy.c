@@ -1,8 +1,8 @@
 /* CrossEntropySum and its gradient by their definition, in double. */
 #include <math.h>
 
-#include "kernels/ref/nll.h"
 #include "graph/ops/cross_entropy.gen.h"
+#include "kernels/ref/nll.h"
 
 /* Score c of the sample at `at` is element at + c * inner. */
 static int64_t sample_at(const Shape *x, int64_t inner, int64_t i) { return i / inner * x->dim[1] * inner + i % inner; }

@@ -6,8 +6,8 @@
  * pivot, so that rank n - 1 is no exception.  Where V too has a zero pivot all cofactors are 0. */
 #include <math.h>
 
-#include "kernels/ref/ref.h"
 #include "graph/ops/det.gen.h"
+#include "kernels/ref/ref.h"
 
 typedef struct {
     double *a, *line;      /* [n, n]: L below the diagonal, U from there on; [n] */

@@ -1,8 +1,8 @@
 /* Reference kernels of Fused and Update.  Each runs the node's body operator by operator with reference kernels, so
  * every 16-bit intermediate is rounded.  An optional ReduceSum comes last.  Results stay in scratch until the end,
  * because an output may share an input's memory. */
-#include "graph/ops/fused.h"
 #include "graph/ops/fused.gen.h"
+#include "graph/ops/fused.h"
 #include "graph/ops/update.gen.h"
 #include "graph/ops/update.h"
 #include "kernels/ref/ref.h"

@@ -1,6 +1,6 @@
 /* Gather, GatherElements and GatherND, and their gradients: sums in the order of the indices. */
-#include "kernels/ref/ref_move.h"
 #include "graph/ops/index.gen.h"
+#include "kernels/ref/ref_move.h"
 
 /* ---- Gather: x [outer, d, inner], y [outer, indices, inner] ---- */
 

@@ -1,6 +1,6 @@
 /* Operators that make tensors from shapes and scalars: ConstantOfShape, Range and others. */
-#include "kernels/ref/ref_move.h"
 #include "graph/ops/generate.gen.h"
+#include "kernels/ref/ref_move.h"
 
 /* ---- Constant, ConstantOfShape: the attribute lives as long as the graph ---- */
 

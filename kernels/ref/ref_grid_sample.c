@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/ref/ref.h"
 #include "graph/ops/grid_sample.gen.h"
+#include "kernels/ref/ref.h"
 
 enum { AXES_MAX = 3, CORNERS_MAX = 64 };
 enum { NEAREST, LINEAR, CUBIC };

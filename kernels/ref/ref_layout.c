@@ -1,6 +1,6 @@
 /* Transpose, Expand, Tile and others that rearrange or repeat elements: each is one strided copy. */
-#include "graph/ops/ranges.h"
 #include "graph/ops/layout.gen.h"
+#include "graph/ops/ranges.h"
 #include "kernels/ref/ref_move.h"
 
 /* ---- Transpose ---- */

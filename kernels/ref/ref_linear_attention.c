@@ -1,6 +1,6 @@
 /* DeltaRule and DeltaRuleGrad: each head of each sample on its own, position after position; sums in double. */
-#include "graph/ops/linear_attention.h"
 #include "graph/ops/linear_attention.gen.h"
+#include "graph/ops/linear_attention.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,12 +2,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/ref/ref_formulas.h"
-#include "kernels/ref/element_loss.h"
 #include "graph/ops/loss.gen.h"
 #include "graph/ops/metric.gen.h"
 #include "graph/ops/part_mean.gen.h"
+#include "kernels/ref/element_loss.h"
 #include "kernels/ref/nll.h"
+#include "kernels/ref/ref_formulas.h"
 
 /* ---- class numbers: scores [N, C, inner], target [N, inner] ---- */
 

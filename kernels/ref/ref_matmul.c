@@ -1,6 +1,6 @@
 /* Matrix products as the defining sum. */
-#include "graph/ops/matmul.h"
 #include "graph/ops/matmul.gen.h"
+#include "graph/ops/matmul.h"
 #include "kernels/ref/ref.h"
 
 /* One pair of matrices: element (i, k) of A at i * ai + k * ak, (k, j) of B at k * bk + j * bj; Y dense [m, n]. */

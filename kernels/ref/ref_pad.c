@@ -1,7 +1,7 @@
 /* Pad: fill and copy for the constant mode, element by element from its source for the others; and the gradient of
  * these. */
-#include "graph/ops/ranges.h"
 #include "graph/ops/layout.gen.h"
+#include "graph/ops/ranges.h"
 #include "kernels/ref/ref_move.h"
 
 /* The state's mode is a PadMode. */

@@ -1,8 +1,8 @@
 /* Pooling by scanning each window in row-major order. */
 #include <math.h>
 
-#include "graph/ops/pool.h"
 #include "graph/ops/pool.gen.h"
+#include "graph/ops/pool.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* Product by the definition: sums and the epilogue in double, each result rounded once. */
-#include "graph/ops/product.h"
 #include "graph/ops/product.gen.h"
-#include "kernels/ref/ref_formulas.h"
+#include "graph/ops/product.h"
 #include "kernels/ref/ref.h"
+#include "kernels/ref/ref_formulas.h"
 
 static Status ref_product_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/ops/recurrent.h"
 #include "graph/ops/recurrent.gen.h"
+#include "graph/ops/recurrent.h"
 #include "kernels/ref/ref.h"
 
 enum { ROWS = 12 }; /* of `hidden` doubles, in scratch */

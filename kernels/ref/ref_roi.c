@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/ref/ref.h"
 #include "graph/ops/roi.gen.h"
+#include "kernels/ref/ref.h"
 
 /* x[samples, channels, size[0], size[1]], y[regions, channels, bins[0], bins[1]] */
 typedef struct {

@@ -1,6 +1,6 @@
 /* Writing at indices, in their order: of equal indices the last one wins, or all are added, multiplied ... */
-#include "kernels/ref/ref_move.h"
 #include "graph/ops/scatter.gen.h"
+#include "kernels/ref/ref_move.h"
 
 typedef enum { R_NONE, R_ADD, R_MUL, R_MAX, R_MIN } Reduction;
 

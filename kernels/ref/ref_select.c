@@ -1,6 +1,6 @@
 /* Choosing elements: OneHot, NonZero, Compress, Trilu, TopK. */
-#include "kernels/ref/ref_move.h"
 #include "graph/ops/select.gen.h"
+#include "kernels/ref/ref_move.h"
 
 static const char *ref_select_element(const Tensor *t, int64_t i)
 {

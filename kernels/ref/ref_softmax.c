@@ -1,8 +1,8 @@
 /* Softmax and LogSoftmax along one axis by their definitions; sums in the element's type. */
 #include <tgmath.h>
 
-#include "kernels/ref/ref.h"
 #include "graph/ops/softmax.gen.h"
+#include "kernels/ref/ref.h"
 
 /* The older meaning is lowered. */
 static bool ref_softmax_along_axis(const Graph *g, const Node *n)

@@ -1,8 +1,8 @@
 /* Operators of strings, and equality of strings.  Their bytes go to the interpreter's arena (KernelCtx.texts). */
 #include "graph/base/foreign.h"
 #include "graph/ops/compare.gen.h"
-#include "graph/ops/text.gen.h"
 #include "graph/ops/string_filter.h"
+#include "graph/ops/text.gen.h"
 #include "kernels/broadcast.h"
 #include "kernels/ref/ref.h"
 #include "kernels/ref/regex.h"

@@ -1,6 +1,6 @@
 /* TfIdfVectorizer.  Strings are looked up in the pool first, and are then numbers as well. */
-#include "graph/tensor/strings.h"
 #include "graph/ops/tfidf.gen.h"
+#include "graph/tensor/strings.h"
 #include "kernels/ref/ref.h"
 
 typedef struct {

@@ -1,6 +1,6 @@
 /* Unique: the different slices of a tensor, with indices and counts. */
-#include "graph/ops/unique_slices.h"
 #include "graph/ops/unique.gen.h"
+#include "graph/ops/unique_slices.h"
 
 #include "kernels/ref/ref.h"
 

@@ -1,7 +1,7 @@
 /* Operators that change the shape or the place alone: the bytes are copied, unless they are there already. */
-#include "kernels/ref/ref.h"
 #include "graph/ops/collective.gen.h"
 #include "graph/ops/view.gen.h"
+#include "kernels/ref/ref.h"
 
 static Status ref_view_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {

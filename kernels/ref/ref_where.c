@@ -1,8 +1,8 @@
 /* Where, by the size of the element (nothing is computed), and Clip. */
-#include "kernels/ref/ref_formulas.h"
-#include "kernels/broadcast.h"
 #include "graph/ops/where.gen.h"
+#include "kernels/broadcast.h"
 #include "kernels/ref/ref.h"
+#include "kernels/ref/ref_formulas.h"
 
 #define BODY "kernels/ref/ref_where.inc"
 #define TYPES (OF_U8 | OF_U16 | OF_U32 | OF_U64)
