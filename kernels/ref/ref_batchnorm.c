@@ -105,7 +105,8 @@ Status ref_merge_count(double *out, const MergePlan *p, const Tensor *rows)
     for (int64_t i = 0; i < rows->shape.dim[0]; i++)
         count += row[i * (2 * p->channels + 1)];
     if (p->check && count == 1)
-        return FAIL(E_SHAPE, "the whole batch has one value per channel, whose variance does not exist");
+        return FAIL(E_SHAPE,
+                    "the whole batch has one value per channel, whose variance does not exist: use a larger batch");
     *out = count;
     return ST_OK;
 }

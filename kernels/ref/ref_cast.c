@@ -87,7 +87,7 @@ static Status no_number(Text s, int64_t i)
 
     snprintf(shown, sizeof shown, "%.*s", (int)(s.n < 40 ? s.n : 40), s.bytes);
     foreign_clean(shown);
-    return FAIL(E_INVALID, "string %lld, '%s', is no number", (long long)i, shown);
+    return FAIL(E_INVALID, "Cast: string %lld is '%s', expected a number", (long long)i, shown);
 }
 
 static Status from_strings(const Tensor *in, Tensor *out, const SmallRounding *how)
