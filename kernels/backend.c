@@ -26,7 +26,7 @@ bool kernel_channels_last(const Graph *g, const Node *n)
     return true;
 }
 
-bool kernel_alike(const Graph *g, const Node *n)
+bool kernel_same_layout(const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
 

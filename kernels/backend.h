@@ -85,7 +85,7 @@ void described_count(Described *out, const GpuDevice *d); /* of described_runtim
 /* For Kernel.layouts: nothing is in blocks; each value that is not by rows is channels last. */
 bool kernel_channels_last(const Graph *g, const Node *n);
 /* For Kernel.layouts: one layout, and one shape but for single elements, so that elements meet where they lie. */
-bool kernel_alike(const Graph *g, const Node *n);
+bool kernel_same_layout(const Graph *g, const Node *n);
 /* Makes a copy of the `size` bytes at `plan` the state, to be released with free(). */
 Status kernel_state(void **state, const void *plan, size_t size) CHECKED;
 /* Memory of `prepare`, zeroed, to be freed with free(): a table whose length follows from shapes.  It counts as

@@ -15,7 +15,7 @@ typedef struct {
     int64_t row_stride[MAX_OPERANDS]; /* 0 or more, in elements */
     int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
     int64_t at[MAX_RANK], offset[MAX_OPERANDS]; /* where the walk stands; offset is that of the row's first element */
-} Walk;
+} BroadcastWalk;
 
 /* Merges neighbouring dimensions of `out` that each of `n` operands, which broadcast to it, walks with one stride.
  * Gives sizes and each operand's strides in elements, innermost first; dimensions of size 1 are left out.  Returns how
@@ -49,9 +49,9 @@ static inline int merge_dims(const Shape *out, int n, const Shape *const *in, in
 }
 
 /* Starts a walk of `n` tensors that broadcast to `out`. */
-static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
+static inline BroadcastWalk walk_start(const Shape *out, int n, const Tensor *in)
 {
-    Walk w = { .n = n, .row = 1 };
+    BroadcastWalk w = { .n = n, .row = 1 };
     const Shape *shape[MAX_OPERANDS];
     int64_t dim[MAX_RANK], stride[MAX_OPERANDS][MAX_RANK];
     int rank;
@@ -59,7 +59,7 @@ static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
     for (int k = 0; k < n; k++)
         shape[k] = &in[k].shape;
     if ((rank = merge_dims(out, n, shape, dim, stride)) < 0)
-        return (Walk){ .n = n };
+        return (BroadcastWalk){ .n = n };
     if (rank) {
         w.row = dim[0];
         w.rank = rank - 1;
@@ -75,7 +75,7 @@ static inline Walk walk_start(const Shape *out, int n, const Tensor *in)
 }
 
 /* On to the next row; false after the last. */
-static inline bool walk_next(Walk *w)
+static inline bool walk_next(BroadcastWalk *w)
 {
     for (int i = 0; i < w->rank; i++) {
         for (int k = 0; k < w->n; k++)
@@ -90,9 +90,9 @@ static inline bool walk_next(Walk *w)
 }
 
 /* for (WALK(w, &out->shape, 2, in)) { one row } */
-#define WALK(w, out, n, in)                                               \
-    Walk w = walk_start((out), (n), (in)), *more_##w = w.row ? &w : NULL; \
-    more_##w;                                                             \
+#define WALK(w, out, n, in)                                                        \
+    BroadcastWalk w = walk_start((out), (n), (in)), *more_##w = w.row ? &w : NULL; \
+    more_##w;                                                                      \
     more_##w = walk_next(&w) ? &w : NULL
 
 #endif

@@ -43,4 +43,4 @@ static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const N
 #define CASTABLE (DTYPES_F32_F64 | DTYPES_BOOL | DTYPE_BIT(DT_UINT8) | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
 
 DEFINE_KERNEL(cpu_cast, .op = &op_Cast, .dtypes = CASTABLE, .supports = supports_cast, .prepare = prepare_cast,
-              .run = elementwise_run, .release = free, .layouts = kernel_alike, .shares = true);
+              .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true);

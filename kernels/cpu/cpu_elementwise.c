@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The pattern of the walk's rows.  Rows of one element match any pattern. */
-static unsigned row_pattern(const Walk *w)
+static unsigned row_pattern(const BroadcastWalk *w)
 {
     unsigned pattern = 0;
 
@@ -29,7 +29,7 @@ Status elementwise_prepare(void **state, const Graph *g, const Node *n, int oper
 }
 
 /* Puts the walk on row `index`. */
-static void walk_seek(Walk *w, int64_t index)
+static void walk_seek(BroadcastWalk *w, int64_t index)
 {
     for (int i = 0; i < w->rank; i++) {
         w->at[i] = index % w->dim[i];
@@ -43,7 +43,7 @@ static void walk_seek(Walk *w, int64_t index)
 static void cpu_elementwise_run_range(const Elementwise *e, const Tensor *in, const Tensor *out, int64_t from,
                                       int64_t to)
 {
-    Walk w = e->walk;
+    BroadcastWalk w = e->walk;
     int64_t skip = from % w.row;
 
     walk_seek(&w, from / w.row);

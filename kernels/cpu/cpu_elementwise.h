@@ -17,7 +17,7 @@ typedef void (*RowFn)(void *y, const void *a, const void *b, const void *c, int6
 
 typedef struct {
     RowFn fn;
-    Walk walk;
+    BroadcastWalk walk;
     int64_t total; /* elements of the output */
     size_t in_size[MAX_OPERANDS], out_size;
     double param[2];

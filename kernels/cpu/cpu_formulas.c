@@ -86,7 +86,7 @@ static Status prepare(void **state, const Graph *g, const Node *n, int operands,
     }
 #define KERNEL(Op, NAME, VECTORS)                                                                   \
     DEFINE_KERNEL(cpu_##NAME, .op = &op_##Op, .dtypes = TYPES_##VECTORS, .prepare = prepare_##NAME, \
-                  .run = elementwise_run, .release = free, .layouts = kernel_alike, .shares = true)
+                  .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true)
 #define ROW(Op, NAME, N, R, VECTORS, ATTRS) \
     EACH_##VECTORS(DEFINE_##R, NAME, ATTRS) \
         HAVING_##VECTORS(PREPARE(NAME, N, VECTORS, ATTRS) KERNEL(Op, NAME, VECTORS);)
@@ -118,7 +118,7 @@ PREPARE(min, 2, F32_F64, NONE())
 
 #define TWO_OPERANDS(NAME)                                                                                 \
     .dtypes = DTYPES_F32_F64, .supports = supports_two, .prepare = prepare_##NAME, .run = elementwise_run, \
-    .release = free, .layouts = kernel_alike, .shares = true
+    .release = free, .layouts = kernel_same_layout, .shares = true
 
 DEFINE_KERNEL(cpu_max, .op = &op_Max, TWO_OPERANDS(max));
 DEFINE_KERNEL(cpu_min, .op = &op_Min, TWO_OPERANDS(min));

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/team.h"
 
-static void lines_flat(const Box *b, char *to, const char *from, int64_t count)
+static void lines_flat(const StridedBox *b, char *to, const char *from, int64_t count)
 {
     const size_t bytes = (size_t)b->n * b->size;
 
@@ -17,7 +17,7 @@ static void lines_flat(const Box *b, char *to, const char *from, int64_t count)
 #define TYPES (OF_U8 | OF_U16 | OF_U32 | OF_U64)
 #include "kernels/each_type.inc"
 
-static BoxLines *lines_of(const Box *b)
+static StridedLines *lines_of(const StridedBox *b)
 {
     const bool fill = b->to_step == 1 && b->from_step == 0;
 
@@ -31,9 +31,9 @@ static BoxLines *lines_of(const Box *b)
     }
 }
 
-Box box_make(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs)
+StridedBox strided_box(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs)
 {
-    Box b = { .size = size, .lines = 1, .n = 1, .to_step = 1, .from_step = 1 };
+    StridedBox b = { .size = size, .lines = 1, .n = 1, .to_step = 1, .from_step = 1 };
     int n = -1; /* axes taken so far; -1: the line is still empty */
 
     for (int i = rank - 1; i >= 0; i--) {
@@ -67,7 +67,7 @@ Box box_make(size_t size, int rank, const int64_t *dim, const int64_t *ts, const
 }
 
 /* Lines [first, last). */
-static void copy_lines(const Box *b, char *to, const char *from, int64_t first, int64_t last)
+static void copy_lines(const StridedBox *b, char *to, const char *from, int64_t first, int64_t last)
 {
     int64_t at[BOX_RANK] = { 0 }, left = first;
 
@@ -98,7 +98,7 @@ static void copy_lines(const Box *b, char *to, const char *from, int64_t first, 
     }
 }
 
-void box_run(const Box *b, void *to, const void *from, int n_threads)
+void strided_copy(const StridedBox *b, void *to, const void *from, int n_threads)
 {
     const int64_t bytes = b->n * (int64_t)b->size;
     const int team = team_size(n_threads, b->lines * b->n);

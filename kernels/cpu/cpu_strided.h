@@ -6,14 +6,14 @@
 
 enum { BOX_RANK = MAX_RANK };
 
-typedef struct Box Box;
+typedef struct StridedBox StridedBox;
 /* `count` lines along the box's innermost axis but one. */
-typedef void BoxLines(const Box *b, char *to, const char *from, int64_t count);
+typedef void StridedLines(const StridedBox *b, char *to, const char *from, int64_t count);
 
 /* Lines of `n` elements of `size` bytes and the axes around them, innermost first. */
-struct Box {
+struct StridedBox {
     size_t size;
-    BoxLines *copy;
+    StridedLines *copy;
     int rank;
     int64_t n, to_step, from_step;                       /* of a line, in elements; from_step 0 repeats one element */
     int64_t dim[BOX_RANK], to[BOX_RANK], from[BOX_RANK]; /* steps in bytes */
@@ -23,9 +23,9 @@ struct Box {
 /* to[i . ts] = from[i . fs] for every i of `rank` dimensions, outermost first; elements of 1, 2, 4 or 8 bytes, strides
  * in elements (any sign, 0 in fs repeats).  Neighbouring dimensions that both sides walk with one stride are merged; at
  * most BOX_RANK + 1 that are not 1 may be left. */
-Box box_make(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs);
+StridedBox strided_box(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs);
 /* Copies the box, by a team of up to n_threads: which thread copies what does not change it. */
-void box_run(const Box *b, void *to, const void *from, int n_threads);
+void strided_copy(const StridedBox *b, void *to, const void *from, int n_threads);
 
 /* memcpy of short runs whose length the compiler does not know. */
 static inline void copy_row(char *to, const char *from, size_t bytes)

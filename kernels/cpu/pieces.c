@@ -11,15 +11,15 @@
 enum { FILL = -1 };
 
 typedef struct {
-    Box box;
+    StridedBox box;
     int in, out;     /* in = FILL: the element */
     size_t from, to; /* bytes into them */
-} Piece;
+} StridedCopy;
 
 typedef struct {
     int n, value_in; /* the input that holds the element that fills; -1: zero */
     int n_threads;
-    Piece piece[];
+    StridedCopy piece[];
 } Plan;
 
 static Status pieces_create(Plan **out, const KernelCtx *ctx, const Graph *g, int pieces)
@@ -36,7 +36,7 @@ static Status pieces_create(Plan **out, const KernelCtx *ctx, const Graph *g, in
 
 static size_t element_size(const Graph *g, const Node *n) { return dtype_size(value(g, n->out[0])->dtype); }
 
-static void pieces_push(Plan *p, const Piece *piece)
+static void pieces_push(Plan *p, const StridedCopy *piece)
 {
     if (piece->box.lines)
         p->piece[p->n++] = *piece;
@@ -50,10 +50,10 @@ static Status pieces_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
 
     (void)ctx;
     for (int i = 0; i < p->n; i++) {
-        const Piece *q = &p->piece[i];
+        const StridedCopy *q = &p->piece[i];
 
-        box_run(&q->box, (char *)out[q->out].data + q->to,
-                q->in == FILL ? (const char *)element : (const char *)in[q->in].data + q->from, p->n_threads);
+        strided_copy(&q->box, (char *)out[q->out].data + q->to,
+                     q->in == FILL ? (const char *)element : (const char *)in[q->in].data + q->from, p->n_threads);
     }
     return ST_OK;
 }
@@ -73,7 +73,8 @@ static Status prepare_concat(void **state, KernelCtx *ctx, const Graph *g, const
         const Shape *x = in_value(g, n, i)->shape;
 
         shape_strides(x, xs);
-        pieces_push(p, &(Piece){ box_make(size, x->rank, x->dim, ys, xs), i, 0, 0, (size_t)(begin * ys[axis]) * size });
+        pieces_push(p, &(StridedCopy){ strided_box(size, x->rank, x->dim, ys, xs), i, 0, 0,
+                                       (size_t)(begin * ys[axis]) * size });
         begin += x->dim[axis];
     }
     *state = p;
@@ -99,8 +100,8 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
             const Shape *y = value(g, n->out[i])->shape;
 
             shape_strides(y, ys);
-            pieces_push(
-                p, &(Piece){ box_make(size, y->rank, y->dim, ys, xs), 0, i, (size_t)(begin * xs[axis]) * size, 0 });
+            pieces_push(p, &(StridedCopy){ strided_box(size, y->rank, y->dim, ys, xs), 0, i,
+                                           (size_t)(begin * xs[axis]) * size, 0 });
         }
         begin += sizes ? tensor_int(sizes, i) : part;
     }
@@ -121,15 +122,16 @@ static void fill_around(Plan *p, size_t size, const Shape *y, const int64_t *at,
 
     shape_strides(y, ys);
     if (empty)
-        pieces_push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, still), FILL, 0, 0, 0 });
+        pieces_push(p, &(StridedCopy){ strided_box(size, y->rank, y->dim, ys, still), FILL, 0, 0, 0 });
     for (int i = 0; i < y->rank && !empty; i++) {
         const int64_t end = at[i] + inner->dim[i];
 
         rest.dim[i] = at[i];
-        pieces_push(p, &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)to * size });
+        pieces_push(p,
+                    &(StridedCopy){ strided_box(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)to * size });
         rest.dim[i] = y->dim[i] - end;
-        pieces_push(
-            p, &(Piece){ box_make(size, y->rank, rest.dim, ys, still), FILL, 0, 0, (size_t)(to + end * ys[i]) * size });
+        pieces_push(p, &(StridedCopy){ strided_box(size, y->rank, rest.dim, ys, still), FILL, 0, 0,
+                                       (size_t)(to + end * ys[i]) * size });
         rest.dim[i] = inner->dim[i];
         to += at[i] * ys[i];
     }
@@ -150,7 +152,7 @@ static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const 
     TRY(pieces_create(&p, ctx, g, 1));
     shape_strides(y, ys);
     begin = slice_strides(&r, x, ss);
-    pieces_push(p, &(Piece){ box_make(size, y->rank, y->dim, ys, ss), 0, 0, (size_t)begin * size, 0 });
+    pieces_push(p, &(StridedCopy){ strided_box(size, y->rank, y->dim, ys, ss), 0, 0, (size_t)begin * size, 0 });
     *state = p;
     return ST_OK;
 }
@@ -173,7 +175,7 @@ static Status prepare_slice_grad(void **state, KernelCtx *ctx, const Graph *g, c
         if (dy->dim[i] > 1 && r.step[i] != 1) /* gaps: all of it is filled, and written over */
             inner = (Shape){ .rank = dx->rank };
     fill_around(p, size, dx, r.start, &inner);
-    pieces_push(p, &(Piece){ box_make(size, dy->rank, dy->dim, ss, ys), 0, 0, 0, (size_t)begin * size });
+    pieces_push(p, &(StridedCopy){ strided_box(size, dy->rank, dy->dim, ss, ys), 0, 0, 0, (size_t)begin * size });
     *state = p;
     return ST_OK;
 }
@@ -208,8 +210,8 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
         from += (at[i] - r.before[i]) * xs[i];
     }
     fill_around(p, size, y, at, &inner);
-    pieces_push(p,
-                &(Piece){ box_make(size, x->rank, inner.dim, ys, xs), 0, 0, (size_t)from * size, (size_t)to * size });
+    pieces_push(p, &(StridedCopy){ strided_box(size, x->rank, inner.dim, ys, xs), 0, 0, (size_t)from * size,
+                                   (size_t)to * size });
     *state = p;
     return ST_OK;
 }
@@ -243,7 +245,7 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
         ts[2 * i + 1] = ys[i];
         fs[2 * i + 1] = xs[i];
     }
-    pieces_push(p, &(Piece){ box_make(element_size(g, n), 2 * x->rank, dim, ts, fs), 0, 0, 0, 0 });
+    pieces_push(p, &(StridedCopy){ strided_box(element_size(g, n), 2 * x->rank, dim, ts, fs), 0, 0, 0, 0 });
     *state = p;
     return ST_OK;
 }
@@ -257,9 +259,9 @@ static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const
     Plan *p;
 
     TRY(pieces_create(&p, ctx, g, 1));
-    pieces_push(p, &(Piece){ box_make(element_size(g, n), b.dims.rank, b.dims.dim, to_wide ? b.wide : b.deep,
-                                      to_wide ? b.deep : b.wide),
-                             0, 0, 0, 0 });
+    pieces_push(p, &(StridedCopy){ strided_box(element_size(g, n), b.dims.rank, b.dims.dim, to_wide ? b.wide : b.deep,
+                                               to_wide ? b.deep : b.wide),
+                                   0, 0, 0, 0 });
     *state = p;
     return ST_OK;
 }

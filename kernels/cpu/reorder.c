@@ -49,13 +49,13 @@ static void release(void *state) { onednn_free(state); }
  * an entry for each index along axis 0, then along axis 1 ... */
 typedef struct {
     int64_t from, to;
-} Step;
+} PlacePair;
 
 static Status prepare_any(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Shape *s = in_value(g, n, 0)->shape;
     int64_t index[MAX_RANK] = { 0 }, entries = 0;
-    Step *step;
+    PlacePair *step;
 
     (void)ctx;
     for (int k = 0; k < s->rank; k++)
@@ -65,12 +65,12 @@ static Status prepare_any(void **state, KernelCtx *ctx, const Graph *g, const No
     *state = step;
     for (int k = 0; k < s->rank; index[k++] = 0)
         for (index[k] = 0; index[k] < s->dim[k]; index[k]++)
-            *step++ = (Step){ layout_place(from(g, n), s, index), layout_place(to(g, n), s, index) };
+            *step++ = (PlacePair){ layout_place(from(g, n), s, index), layout_place(to(g, n), s, index) };
     return ST_OK;
 }
 
 /* The last axis, from where the others' indices lead. */
-static void copy_last(const Step *last, int64_t n, size_t size, Step at, const char *x, char *y)
+static void copy_last(const PlacePair *last, int64_t n, size_t size, PlacePair at, const char *x, char *y)
 {
     if (size == 1)
         for (int64_t i = 0; i < n; i++)
@@ -84,7 +84,7 @@ static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
 {
     const Shape *s = &in[0].shape;
     const size_t size = dtype_size(in[0].dtype);
-    const Step *last = state;
+    const PlacePair *last = state;
     int64_t rows = shape_numel(s), index[MAX_RANK] = { 0 };
 
     (void)ctx;
@@ -96,8 +96,8 @@ static Status run_any(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     for (int k = 0; k < s->rank - 1; k++)
         last += s->dim[k];
     for (int64_t r = 0; r < rows; r++) {
-        const Step *axis = state;
-        Step at = { 0, 0 };
+        const PlacePair *axis = state;
+        PlacePair at = { 0, 0 };
 
         for (int k = 0; k < s->rank - 1; axis += s->dim[k++]) {
             at.from += axis[index[k]].from;

@@ -64,28 +64,28 @@ int steps_decider(const Graph *body, int n_in)
 typedef struct {
     Steps *f;
     const Graph *body;
-    Operand *made; /* [values of body] */
+    StepOperand *made; /* [values of body] */
     bool decided;
 } Compiler;
 
-static bool add_number(Steps *f, Operand *out, int scalar, double constant)
+static bool add_number(Steps *f, StepOperand *out, int scalar, double constant)
 {
     for (int i = 0; i < f->n_number; i++)
         if (f->number[i].scalar == scalar && (scalar >= 0 || f->number[i].constant == constant) &&
             signbit(f->number[i].constant) == signbit(constant)) {
-            *out = (Operand){ OF_NUMBER, i };
+            *out = (StepOperand){ OF_NUMBER, i };
             return true;
         }
     if (f->n_number == STEPS_NUMBERS)
         return false;
     f->number[f->n_number].scalar = scalar;
     f->number[f->n_number].constant = constant;
-    *out = (Operand){ OF_NUMBER, f->n_number++ };
+    *out = (StepOperand){ OF_NUMBER, f->n_number++ };
     return true;
 }
 
 /* The operand that a value is; constants are numbers. */
-static bool find_operand(Compiler *c, Operand *out, ValueId v)
+static bool find_operand(Compiler *c, StepOperand *out, ValueId v)
 {
     const Value *x = value(c->body, v);
     const int i = input_number(c->body, v);
@@ -96,11 +96,11 @@ static bool find_operand(Compiler *c, Operand *out, ValueId v)
         return x->init && shape_numel(x->shape) == 1 && add_number(c->f, out, -1, tensor_float(x->init, 0));
     if (i >= c->f->n_in)
         return add_number(c->f, out, i - c->f->n_in, 0);
-    *out = i >= 0 ? (Operand){ OF_ARRAY, i } : c->made[v.i];
+    *out = i >= 0 ? (StepOperand){ OF_ARRAY, i } : c->made[v.i];
     return true;
 }
 
-static bool steps_add(Steps *f, Operand *out, Do what, int n_in, const Operand *in)
+static bool steps_add(Steps *f, StepOperand *out, Do what, int n_in, const StepOperand *in)
 {
     Step *s = &f->step[f->n_step];
 
@@ -108,13 +108,13 @@ static bool steps_add(Steps *f, Operand *out, Do what, int n_in, const Operand *
         return false;
     *s = (Step){ .what = what, .n_in = n_in, .result = -1 };
     memcpy(s->in, in, sizeof *in * (size_t)n_in);
-    *out = (Operand){ OF_STEP, f->n_step++ };
+    *out = (StepOperand){ OF_STEP, f->n_step++ };
     return true;
 }
 
 static bool compile_node(Compiler *c, const Node *n)
 {
-    Operand in[2], *out = &c->made[n->out[0].i];
+    StepOperand in[2], *out = &c->made[n->out[0].i];
     Do what;
 
     for (int i = 0; i < n->n_in; i++)
@@ -133,7 +133,7 @@ static bool compile_node(Compiler *c, const Node *n)
 /* A result that is neither a step nor the array of its number is copied. */
 static bool find_result(Compiler *c, int i)
 {
-    Operand *r = &c->f->result[i];
+    StepOperand *r = &c->f->result[i];
 
     if (!find_operand(c, r, c->body->output[i].value))
         return false;
@@ -232,7 +232,8 @@ Status steps_compile(Steps *f, const Graph *body, int n_in, bool decided)
         all = find_result(&c, i);
     free(c.made);
     if (!all)
-        return FAIL(E_UNSUPPORTED, "a formula of %u nodes has one that is no step, or too many of something",
+        return FAIL(E_UNSUPPORTED,
+                    "a formula of %u nodes has an operator without a step, or too many steps, numbers or arrays",
                     (unsigned)body->n_node);
     drop_dead(f);
     place_steps(f);

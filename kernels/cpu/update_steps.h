@@ -17,12 +17,12 @@ typedef enum { OF_ARRAY, OF_NUMBER, OF_STEP } Where;
 typedef struct {
     Where where;
     int i;
-} Operand;
+} StepOperand;
 
 typedef struct {
     Do what;
     int n_in;
-    Operand in[2];
+    StepOperand in[2];
     int last;   /* the step that reads it last; itself when none does */
     int result; /* its value goes at once to this result; -1: to `buffer` */
     int buffer;
@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
     Step step[STEPS_MOST];
-    Operand result[STEPS_ARRAYS]; /* OF_STEP; or OF_ARRAY i: result i is array i as it is */
+    StepOperand result[STEPS_ARRAYS]; /* OF_STEP; or OF_ARRAY i: result i is array i as it is */
     int n_step, n_in, n_out, n_buffer, n_number;
     struct {
         int scalar; /* the body's scalar input, counted from the first; -1: `constant` */

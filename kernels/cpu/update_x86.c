@@ -197,7 +197,7 @@ static int array_register(Assembler *a, int i)
     return a->array[i];
 }
 
-static int operand_register(Assembler *a, Operand o)
+static int operand_register(Assembler *a, StepOperand o)
 {
     switch (o.where) {
     case OF_ARRAY: return array_register(a, o.i);
@@ -208,7 +208,7 @@ static int operand_register(Assembler *a, Operand o)
 }
 
 /* Step k has read the operand from register r, which is free when nothing else will. */
-static void update_x86_release(Assembler *a, Operand o, int r, int k)
+static void update_x86_release(Assembler *a, StepOperand o, int r, int k)
 {
     if (o.where == OF_NUMBER || (o.where == OF_STEP && a->f->step[o.i].last == k) ||
         (o.where == OF_ARRAY && --a->uses[o.i] == 0))
@@ -270,7 +270,7 @@ static const unsigned char arithmetic[] = {
 
 static void assemble_two(Assembler *a, const Step *s, int k)
 {
-    Operand x = s->in[0], y = s->in[1];
+    StepOperand x = s->in[0], y = s->in[1];
     int rx, ry = -1;
     const bool is_extreme = s->what == DO_MAX || s->what == DO_MIN;
 

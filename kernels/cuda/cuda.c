@@ -5,7 +5,8 @@
 
 Status cuda_check(const KernelCtx *ctx, Status st) { return st ? FAIL(st, "%s", ctx->runtime->message()) : ST_OK; }
 
-const char *cuda_suffix(DType t)
+/* "f32", "bf16", "i64", "u8", "b" ... as in the names of own kernels. */
+static const char *cuda_suffix(DType t)
 {
     static const char *const suffix[DT_COUNT] = {
         [DT_FLOAT32] = "f32", [DT_FLOAT64] = "f64", [DT_FLOAT16] = "f16", [DT_BFLOAT16] = "bf16", [DT_BOOL] = "b",

@@ -18,7 +18,6 @@ Status cuda_check(const KernelCtx *ctx, Status st) CHECKED;
 /* The own kernel "<base>_<dtype>", e.g. cuda_kernel(&k, ctx, "softmax", DT_FLOAT16): "softmax_f16"; without a suffix
  * for DT_NONE. */
 Status cuda_kernel(GpuKernel **out, const KernelCtx *ctx, const char *base, DType dtype) CHECKED;
-const char *cuda_suffix(DType t); /* "f32", "bf16", "i64", "u8", "b" ... as in the names of own kernels */
 
 /* Blocks of `threads` that cover n items, at most `most` of them (kernels then stride over the rest). */
 static inline unsigned cuda_blocks(int64_t n, int64_t per_block, int64_t most)

@@ -61,7 +61,7 @@ static Status find_read(Generator *g)
         const CudaExpr *e = cuda_expr_find(g->body, n);
 
         if (!e || n->n_out != 1 || cuda_expr_args(e, n) > GENERATED_POINTERS)
-            return FAIL(E_UNSUPPORTED, "%s: there is no expression for it", node_text(g->body, n));
+            return FAIL(E_UNSUPPORTED, "%s: no expression computes it", node_text(g->body, n));
         for (int i = 0; i < cuda_expr_args(e, n); i++)
             if (has_in(n, i))
                 TRY(read_input(g, n, i));
@@ -85,14 +85,15 @@ static Access access_of(const Generator *g, const int64_t *stride)
 
 /* An operand with all elements in another order than the output looks like one that broadcasts, and would not be read
  * where the output that overwrites it is written. */
-static Status merge_space(Generator *g, const Value *space, int n, const Operand *operand, int64_t (*stride)[MAX_RANK])
+static Status merge_space(Generator *g, const Value *space, int n, const SpaceOperand *operand,
+                          int64_t (*stride)[MAX_RANK])
 {
     for (int k = 0; k < n; k++)
         if (operand[k].value->layout != space->layout && shape_eq(operand[k].value->shape, space->shape))
             return FAIL(E_UNSUPPORTED, "operands of different layouts");
     g->rank = space_merge(space, n, operand, g->dim, stride);
     if (!space_is_even(g->rank, n, stride))
-        return FAIL(E_UNSUPPORTED, "an operand is not walked evenly");
+        return FAIL(E_UNSUPPORTED, "an operand does not advance by one element along the innermost axis");
     if ((g->rank > 1 || g->sum) && g->out->count > INT32_MAX)
         return FAIL(E_UNSUPPORTED, "%" PRId64 " elements that broadcast or are summed", g->out->count);
     if (g->rank <= 0) { /* one element, or none */
@@ -106,7 +107,7 @@ static Status merge_space(Generator *g, const Value *space, int n, const Operand
 static Status find_access(Generator *g, const Value *space)
 {
     const Graph *body = g->body;
-    Operand *operand = ARENA_NEW(g->arena, Operand, body->n_input);
+    SpaceOperand *operand = ARENA_NEW(g->arena, SpaceOperand, body->n_input);
     int64_t(*stride)[MAX_RANK] = arena_alloc(g->arena, sizeof *stride * ((size_t)body->n_input + 1));
     int n = 0;
 
@@ -114,7 +115,7 @@ static Status find_access(Generator *g, const Value *space)
         return FAIL_NOMEM();
     for (int i = 0; i < body->n_input; i++)
         if (g->access[i] == AT_SCALAR)
-            operand[n++] = (Operand){ value(body, body->input[i]), g->channels[i] };
+            operand[n++] = (SpaceOperand){ value(body, body->input[i]), g->channels[i] };
     TRY(merge_space(g, space, n, operand, stride));
     for (int i = n = 0; i < body->n_input; i++)
         if (g->access[i] == AT_SCALAR) {

@@ -13,14 +13,14 @@ enum { THREADS = 256, BLOCKS_MOST = 1 << 13 };
 static bool walks(const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
-    Operand operand[GENERATED_POINTERS];
+    SpaceOperand operand[GENERATED_POINTERS];
     int64_t dim[MAX_RANK], stride[GENERATED_POINTERS][MAX_RANK];
     int k = 0;
 
     for (int i = 0; i < n->n_in; i++) {
         if (!has_in(n, i))
             continue;
-        operand[k++] = (Operand){ in_value(g, n, i), op_takes_channels(n->op, i) };
+        operand[k++] = (SpaceOperand){ in_value(g, n, i), op_takes_channels(n->op, i) };
         if (in_value(g, n, i)->layout != y->layout && shape_eq(in_value(g, n, i)->shape, y->shape))
             return false;
     }

@@ -5,7 +5,7 @@
 #include "graph/tensor/layout.h"
 
 /* Along an axis of an output of `rank`. */
-static int64_t stride_along(const Operand *o, int axis, int rank)
+static int64_t stride_along(const SpaceOperand *o, int axis, int rank)
 {
     const Shape *s = o->value->shape;
     int own = o->channels ? axis - 1 : axis - (rank - s->rank);
@@ -15,7 +15,8 @@ static int64_t stride_along(const Operand *o, int axis, int rank)
     return own < 0 || own >= s->rank || s->dim[own] == 1 ? 0 : stride[own];
 }
 
-int space_merge(const Value *out, int n, const Operand *operand, int64_t dim[MAX_RANK], int64_t (*stride)[MAX_RANK])
+int space_merge(const Value *out, int n, const SpaceOperand *operand, int64_t dim[MAX_RANK],
+                int64_t (*stride)[MAX_RANK])
 {
     int rank = 0, axes = out->shape->rank;
 

@@ -1,4 +1,4 @@
-/* Batch normalisation: what its kernels, ref and cpu, keep of a node, and the statistics of parts of a batch merged. */
+/* Batch normalisation: the states of its kernels, ref and cpu, and the merging of statistics of parts of a batch. */
 #ifndef DPX_KERNELS_REF_BATCH_NORM_H
 #define DPX_KERNELS_REF_BATCH_NORM_H
 
@@ -15,7 +15,7 @@ typedef struct {
 
 Status batch_norm_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n) CHECKED;
 
-/* Of BatchNormMerge, BatchNormMoments and BatchNormSets. */
+/* The state of BatchNormMerge, BatchNormMoments and BatchNormSets. */
 typedef struct {
     int64_t channels, sets;
     double keep, take;

@@ -1,4 +1,4 @@
-/* The norm of gradients: what the kernels of GlobalNorm, SquareSums and NormOfSums, ref and cpu, keep of a node. */
+/* The norm of gradients: the state of GlobalNorm, SquareSums and NormOfSums, for the kernels ref and cpu. */
 #ifndef DPX_KERNELS_REF_GRADIENT_NORM_H
 #define DPX_KERNELS_REF_GRADIENT_NORM_H
 

@@ -1,4 +1,4 @@
-/* What the kernels of LayerNormalization and its gradient keep of a node: ref, cpu and cuda. */
+/* The sizes of LayerNormalization and its gradient, for the kernels ref, cpu and cuda. */
 #ifndef DPX_KERNELS_REF_LAYER_NORM_H
 #define DPX_KERNELS_REF_LAYER_NORM_H
 

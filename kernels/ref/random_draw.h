@@ -1,4 +1,4 @@
-/* Random numbers of a node: what the kernels of RandomDropout and Random, ref and cpu, keep of it. */
+/* Random numbers of a node: the state of RandomDropout and Random, for the kernels ref and cpu. */
 #ifndef DPX_KERNELS_REF_RANDOM_DRAW_H
 #define DPX_KERNELS_REF_RANDOM_DRAW_H
 

@@ -7,7 +7,7 @@
 
 /* ---- copies ---- */
 
-/* Of all but sums: the state is the Exchange. */
+/* The state of all kernels but the sums is the Exchange. */
 static Status prepare_copies(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Exchange e = exchange_of(n);
