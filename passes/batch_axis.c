@@ -1,12 +1,12 @@
 /* One rule for all users of the batch's axis: binding of shapes, the loss, the partition and the reading of data files.
  */
 #include "passes/batch_axis.h"
-#include "passes/options/batch.h"
-#include "passes/options/target.h"
 
 #include <string.h>
 
 #include "graph/base/foreign.h"
+#include "passes/options/batch.h"
+#include "passes/options/target.h"
 
 static bool names_sequence(const BatchInput *b, const Value *input)
 {
@@ -31,19 +31,22 @@ bool same_sequence(const Value *a, const Value *b)
 
 static const BatchInput *find_named(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < batch_options(opt)->n_batch_input; i++)
-        if (!strcmp(batch_options(opt)->batch_input[i].name, name))
-            return &batch_options(opt)->batch_input[i];
+    const BatchOptions *batch = batch_options(opt);
+
+    for (int i = 0; i < batch->n_batch_input; i++)
+        if (!strcmp(batch->batch_input[i].name, name))
+            return &batch->batch_input[i];
     return NULL;
 }
 
 int named_batch_axis(const BuildOptions *opt, const Value *input)
 {
+    const BatchOptions *batch = batch_options(opt);
     const BatchInput *b = find_named(opt, input->name);
     const int rank = input->shape->rank;
 
-    for (int i = 0; i < batch_options(opt)->n_batch_input && !b && rank; i++)
-        b = names_sequence(&batch_options(opt)->batch_input[i], input) ? &batch_options(opt)->batch_input[i] : NULL;
+    for (int i = 0; i < batch->n_batch_input && !b && rank; i++)
+        b = names_sequence(&batch->batch_input[i], input) ? &batch->batch_input[i] : NULL;
     if (!b)
         return -1;
     return b->axis >= 0 ? b->axis : rank < 0 ? -1 : axis_of_rank(b->axis, rank);
@@ -53,13 +56,15 @@ int named_batch_axis(const BuildOptions *opt, const Value *input)
  * named. */
 static bool named_data_axis(int *out, const BuildOptions *opt, const char *name, const Value *input)
 {
+    const TargetOptions *target = target_options(opt);
+    const BatchOptions *batch = batch_options(opt);
     const BatchInput *b = find_named(opt, name);
-    const int rank = target_options(opt)->target_shape ? target_options(opt)->target_shape->rank : -1;
+    const int rank = target->target_shape ? target->target_shape->rank : -1;
 
     if (input && (*out = named_batch_axis(opt, input)) >= 0)
         return true;
-    for (int i = 0; i < batch_options(opt)->n_batch_input && !b && input && input->shape->rank < 0; i++)
-        b = names_sequence(&batch_options(opt)->batch_input[i], input) ? &batch_options(opt)->batch_input[i] : NULL;
+    for (int i = 0; i < batch->n_batch_input && !b && input && input->shape->rank < 0; i++)
+        b = names_sequence(&batch->batch_input[i], input) ? &batch->batch_input[i] : NULL;
     if (!b)
         return false;
     *out = !input && rank >= 0 && axis_of_rank(b->axis, rank) >= 0 ? axis_of_rank(b->axis, rank) : b->axis;
@@ -97,9 +102,11 @@ int batch_name_distance(const char *symbol, int axis)
 
 static const CarryChoice *find_choice(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < batch_options(opt)->n_carry_choice; i++)
-        if (!strcmp(batch_options(opt)->carry_choice[i].name, name))
-            return &batch_options(opt)->carry_choice[i];
+    const BatchOptions *batch = batch_options(opt);
+
+    for (int i = 0; i < batch->n_carry_choice; i++)
+        if (!strcmp(batch->carry_choice[i].name, name))
+            return &batch->carry_choice[i];
     return NULL;
 }
 
@@ -189,13 +196,13 @@ static bool is_class_loss(const BuildOptions *opt) { return loss_has_classes(opt
 
 int scores_batch_axis(const Graph *g, const BuildOptions *opt, const Output *scores)
 {
+    const BatchOptions *given = batch_options(opt);
     const Shape *y = value(g, scores->value)->shape;
     const BatchDim batch = find_batch_dim(g, opt);
-    const int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : batch.size;
+    const int64_t size = given->batch > 0 ? given->batch : batch.size;
     const int by_name = symbol_axis(scores->dim_param, y->rank < 0 ? 0 : y->rank, batch.symbol);
 
-    if (scores->batch_axis > 0 &&
-        (batch_options(opt)->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) == g->batch_found)
+    if (scores->batch_axis > 0 && (given->n_batch_input ? BATCH_FROM_OPTION : BATCH_FOUND) == g->batch_found)
         return scores->batch_axis - 1;
     if (by_name >= 0)
         return by_name;
@@ -241,18 +248,21 @@ int marked_batch_axis(const Graph *g, const BuildOptions *opt, const Value *targ
 
 static const Output *loss_scores(const Graph *g, const BuildOptions *opt)
 {
+    const TargetOptions *target = target_options(opt);
+
     for (int i = 0; i < g->n_output; i++)
-        if (!target_options(opt)->logits || !strcmp(g->output[i].name, target_options(opt)->logits))
+        if (!target->logits || !strcmp(g->output[i].name, target->logits))
             return &g->output[i];
     return NULL;
 }
 
 int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *name)
 {
+    const TargetOptions *targets = target_options(opt);
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const Output *scores = loss_scores(model, opt);
-    const int target = target_options(opt)->target_shape ? target_options(opt)->target_shape->rank : -1;
+    const int target = targets->target_shape ? targets->target_shape->rank : -1;
     unsigned axes;
     int axis;
 
@@ -267,25 +277,25 @@ int data_batch_axis(const Graph *model, const BuildOptions *opt, const char *nam
         axis = scores_batch_axis(model, opt, scores);
         if (target < 0 ||
             target != value(model, scores->value)->shape->rank) /* otherwise it has the classes' axis too */
-            axis =
-                target_batch_axis(opt, axis, target_options(opt)->class_axis > 0 ? target_options(opt)->class_axis : 0);
+            axis = target_batch_axis(opt, axis, targets->class_axis > 0 ? targets->class_axis : 0);
     }
     return axis >= 0 ? axis : 0;
 }
 
 int data_split_axis(const Graph *model, const BuildOptions *opt, const char *name)
 {
+    const BatchOptions *given = batch_options(opt);
     const ValueId id = graph_find(model, name);
     const Value *v = has_value(id) && value(model, id)->kind == V_INPUT ? value(model, id) : NULL;
     const BatchDim batch = find_batch_dim(model, opt);
-    const bool by_size = !batch_options(opt)->n_batch_input && !batch.symbol,
+    const bool by_size = !given->n_batch_input && !batch.symbol,
                is_target = has_loss(opt) && !strcmp(name, target_name(opt));
     unsigned axes;
     int axis;
 
     if (!v)
         return data_batch_axis(model, opt, name);
-    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, model, opt, v))
+    if (!given->n_batch_input && known_batch_axes(&axes, model, opt, v))
         return only_axis(axes);
     axis = named_batch_axis(opt, v);
     if (axis < 0)

@@ -1,16 +1,15 @@
 /* Collecting the passes' notes, and sums over the final graph. */
-#include "graph/base/foreign.h"
-#include "graph/base/numtext.h"
 #include "passes/report.h"
-
-#include "passes/plan/plan_memory.h"
 
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
+#include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
+#include "passes/plan/plan_memory.h"
 
 Report *report_create(void)
 {

@@ -3,9 +3,9 @@
 
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
-#include "graph/ops/update.h"
 #include "graph/ir/phase.h"
 #include "graph/ir/readers.h"
+#include "graph/ops/update.h"
 #include "passes/report.h"
 
 static int64_t report_step_bytes_of(const Graph *g, const ValueId *v, int n)

@@ -1,26 +1,29 @@
 /* Groups of parameters: the first pattern that matches a name decides. */
 #include "passes/update_groups.h"
-#include "passes/options/update.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "passes/options/update.h"
+
 int update_group_of(const BuildOptions *opt, const char *name)
 {
-    for (int k = 0; k < update_options(opt)->n_group; k++)
-        if (!fnmatch(update_options(opt)->group[k].pattern, name, 0))
+    const UpdateOptions *updates = update_options(opt);
+
+    for (int k = 0; k < updates->n_group; k++)
+        if (!fnmatch(updates->group[k].pattern, name, 0))
             return k + 1;
     return 0;
 }
 
 int update_group_loss(const BuildOptions *opt, int k)
 {
-    const char *loss = k ? update_options(opt)->group[k - 1].loss : NULL;
+    const UpdateOptions *updates = update_options(opt);
+    const char *loss = k ? updates->group[k - 1].loss : NULL;
     int first = 1;
 
-    while (loss &&
-           (!update_options(opt)->group[first - 1].loss || strcmp(update_options(opt)->group[first - 1].loss, loss)))
+    while (loss && (!updates->group[first - 1].loss || strcmp(updates->group[first - 1].loss, loss)))
         first++;
     return loss ? first : 0;
 }
@@ -32,12 +35,13 @@ int update_group_player(const BuildOptions *opt, int k)
 
 int update_group_norm(const BuildOptions *opt, int k)
 {
+    const UpdateOptions *updates = update_options(opt);
     const int player = update_group_player(opt, k);
     int first = player;
 
-    if (k && update_options(opt)->group[k - 1].clip)
+    if (k && updates->group[k - 1].clip)
         return k;
-    while (first && (update_options(opt)->group[first - 1].clip || update_group_player(opt, first) != player))
+    while (first && (updates->group[first - 1].clip || update_group_player(opt, first) != player))
         first++;
     return first;
 }
@@ -76,22 +80,23 @@ static void add_no_match(Problems *wrong, const char *pattern, const char *const
 
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n)
 {
+    const UpdateOptions *updates = update_options(opt);
     Problems wrong = { 0 };
 
-    for (int k = 0; k < update_options(opt)->n_group; k++) {
+    for (int k = 0; k < updates->n_group; k++) {
         const char *taken = NULL;
         bool has = false;
 
         for (int i = 0; i < n; i++) {
             has = has || update_group_of(opt, name[i]) == k + 1;
-            if (!fnmatch(update_options(opt)->group[k].pattern, name[i], 0))
+            if (!fnmatch(updates->group[k].pattern, name[i], 0))
                 taken = name[i];
         }
         if (!has && taken)
             problems_add(&wrong, "--group '%s' matches only parameters of groups before it, such as '%s'",
-                         update_options(opt)->group[k].pattern, taken);
+                         updates->group[k].pattern, taken);
         else if (!has)
-            add_no_match(&wrong, update_options(opt)->group[k].pattern, name, n);
+            add_no_match(&wrong, updates->group[k].pattern, name, n);
     }
     return problems_fail(&wrong, E_INVALID, "parameter groups");
 }

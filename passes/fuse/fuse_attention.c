@@ -24,7 +24,10 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/attention.gen.h"
+#include "graph/ops/attention.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/matmul.gen.h"
@@ -33,9 +36,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/attention.h"
-#include "graph/ir/rewrite.h"
-#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { MASKS = 2 };

@@ -13,9 +13,9 @@
  * The sign is that of the result before it is rounded to 16 bits.  The pass runs before fuse-elementwise, which would
  * fuse ReluGrad itself. */
 #include "graph/ir/reachable.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/batchnorm.gen.h"
-#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { READERS_MOST = 2 };

@@ -10,12 +10,11 @@
  * The gradient of Relu reads its result, which stays.  A 16-bit result is rounded once instead of after each step.  The
  * pass runs behind layout, which gives all values one order, and before fuse-elementwise, which would fuse Add and Relu
  * itself. */
-#include "graph/ops/conv.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/conv.gen.h"
-
-#include "graph/ir/readers.h"
+#include "graph/ops/conv.h"
 #include "passes/pass.h"
 
 /* Have the values one type, layout and shape? */

@@ -6,11 +6,11 @@
  * the node reads the scores as rows from before it, and nothing of their size is transposed.  The pass runs behind
  * criterion, which appends the loss, and before precision and autodiff, so that the gradient is fused too. */
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/cross_entropy.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/loss.gen.h"
 #include "graph/ops/softmax.gen.h"
-#include "graph/ir/readers.h"
 #include "passes/batch_axis.h"
 
 /* The value whose last axis a Transpose moves to axis 1 to make v, or NO_VALUE. */

@@ -10,9 +10,9 @@
  *
  * Values that are needed at very different times are not computed together.  The part of a gradient that depends on the
  * forward pass alone would have to be stored until the backward pass, where it can be computed from stored values. */
-#include "graph/ops/fused.h"
-#include "graph/ops/fused.gen.h"
 #include "graph/ir/readers.h"
+#include "graph/ops/fused.gen.h"
+#include "graph/ops/fused.h"
 #include "passes/pass.h"
 
 enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };

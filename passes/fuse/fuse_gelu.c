@@ -17,12 +17,12 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/branch.gen.h"
 #include "graph/ops/unary.gen.h"
-#include "graph/ir/rewrite.h"
-#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 enum { POWERS = 4, DEPTH = 8, CANDIDATES = 16 };

@@ -11,13 +11,13 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layernorm.gen.h"
 #include "graph/ops/reduce.gen.h"
-#include "graph/ops/unary.gen.h"
 #include "graph/ops/reduce.h"
-#include "graph/ir/rewrite.h"
-#include "graph/ir/readers.h"
+#include "graph/ops/unary.gen.h"
 #include "passes/pass.h"
 
 static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */

@@ -8,9 +8,9 @@
  * the same.  The pass runs behind layout, which decides how results, and so places, are stored. */
 #include <string.h>
 
-#include "graph/ops/pool.h"
-#include "graph/ops/pool.gen.h"
 #include "graph/ir/readers.h"
+#include "graph/ops/pool.gen.h"
+#include "graph/ops/pool.h"
 #include "passes/pass.h"
 
 static bool same_list(const Node *a, const Node *b, const char *name)

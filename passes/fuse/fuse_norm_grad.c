@@ -8,11 +8,11 @@
  * rounded once instead of twice.  The pass leaves a d that the LayerNormGrad would have to wait for: x and dy would
  * take memory until then.  It runs behind fuse-product, which adds the gradient through a norm in the product that
  * makes d, and before fuse-elementwise, which would fuse the Add. */
-#include "graph/ops/layernorm.h"
-#include "graph/ops/binary.gen.h"
-#include "graph/ops/layernorm.gen.h"
 #include "graph/ir/reachable.h"
 #include "graph/ir/readers.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/layernorm.gen.h"
+#include "graph/ops/layernorm.h"
 #include "passes/pass.h"
 
 /* Have the values one type and shape, and are both stored by rows? */

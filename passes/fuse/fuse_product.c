@@ -26,17 +26,17 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/reachable.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/product.gen.h"
-#include "graph/ops/reduce.gen.h"
-#include "graph/ops/view.gen.h"
 #include "graph/ops/product.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
-#include "graph/ir/reachable.h"
-#include "graph/ir/readers.h"
+#include "graph/ops/view.gen.h"
 #include "passes/pass.h"
 
 enum { MOST_LINKS = 4 };

@@ -7,11 +7,11 @@
  * Legal where the sum reads nothing else, on one device for one replica: then it waits for nothing that the node does
  * not wait for.  A value that only the sum reads is no output any more, and in 16 bits it is not rounded before the
  * sum.  A node fuses one sum, if the device computes such a node. */
-#include "graph/ops/fused.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/fused.gen.h"
+#include "graph/ops/fused.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
-#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 /* *out: the elementwise node that makes the summed value, if it may fuse the sum n; else NULL. */

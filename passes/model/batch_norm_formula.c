@@ -5,11 +5,11 @@
  *   W * s and (b - mean) * s + bias         around the weights and bias of a convolution, by onnxoptimizer
  *
  * Mean and variance were running statistics; they are no parameters. */
-#include "passes/model/parameters.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/layernorm.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "passes/model/parameters.h"
 
 /* Does the node change only the shape or the type? */
 static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED) || n->op == &op_Cast; }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
-#include "passes/pass.h"
 #include "passes/options/parameters.h"
+#include "passes/pass.h"
 
 /* Adds the update of "BUFFER=VALUE", where VALUE is the name of a value or of an output. */
 static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problems *wrong)
@@ -34,11 +34,12 @@ static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problem
 
 static Status buffers_run(Graph *g, PassCtx *ctx)
 {
+    const ParameterOptions *parameters = parameter_options(ctx->opt);
     Problems wrong = { 0 };
 
-    for (int i = 0; i < parameter_options(ctx->opt)->n_state; i++)
-        TRY(set_update(g, ctx, parameter_options(ctx->opt)->state[i], &wrong));
-    ctx->n_changed += parameter_options(ctx->opt)->n_state;
+    for (int i = 0; i < parameters->n_state; i++)
+        TRY(set_update(g, ctx, parameters->state[i], &wrong));
+    ctx->n_changed += parameters->n_state;
     return problems_fail(&wrong, E_INVALID, "--state");
 }
 

@@ -17,10 +17,10 @@
 #include "graph/ir/op.h"
 #include "passes/batch_axis.h"
 #include "passes/model/rebatch.h"
-#include "passes/passes.gen.h"
-#include "passes/simplify/infer_shapes.h"
 #include "passes/options/batch.h"
 #include "passes/options/target.h"
+#include "passes/passes.gen.h"
+#include "passes/simplify/infer_shapes.h"
 
 enum { MAX_TRIALS = 160, MAX_NODE_VISITS = 1 << 18 };
 
@@ -646,6 +646,7 @@ static bool is_asked(const Graph *g, const BuildOptions *opt)
 
 static Status find_batch_run(Graph *g, PassCtx *ctx)
 {
+    const TargetOptions *target = target_options(ctx->opt);
     Find f = { .g = g, .ctx = ctx, .scores = -1 };
     uint8_t *set = ARENA_NEW(ctx->scratch, uint8_t, (size_t)g->n_input + 1);
     bool *may = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_input + 1), found = false;
@@ -656,7 +657,7 @@ static Status find_batch_run(Graph *g, PassCtx *ctx)
         return ST_OK;
     TRY(graph_sort(g));
     for (int i = 0; i < g->n_output && f.scores < 0; i++)
-        if (!target_options(ctx->opt)->logits || !strcmp(g->output[i].name, target_options(ctx->opt)->logits))
+        if (!target->logits || !strcmp(g->output[i].name, target->logits))
             f.scores = i;
     for (int i = 0; i < LENGTHS && !found; i++) {
         memset(may, 0, ((size_t)g->n_input + 1) * sizeof *may);

@@ -5,14 +5,14 @@
  * integers.  The master starts with the dequantised numbers, so the model computes the same.  The master is trained and
  * kept in checkpoints like any weight; when the model is written, integers replace it (integer_weights_write). */
 #include "passes/model/integer_weights.h"
-#include "graph/ops/cast.gen.h"
-#include "graph/ops/quantize.gen.h"
 
 #include "graph/ir/emit.h"
+#include "graph/ops/cast.gen.h"
+#include "graph/ops/quantize.gen.h"
 #include "graph/ops/quantize.h"
+#include "passes/options/parameters.h"
 #include "passes/pass.h"
 #include "passes/report.h"
-#include "passes/options/parameters.h"
 
 extern const Pass pass_dce;
 

@@ -6,10 +6,10 @@
  * a temperature, a log-variance, a class centre.
  *
  * Example: mean(-(pos_weight * t * log(s) + (1 - t) * log(1 - s))) is linear in pos_weight. */
-#include "graph/recipes/loss.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/loss.h"
 #include "passes/model/parameters.h"
 #include "passes/options/recipes.h"
 

@@ -7,9 +7,9 @@
 
 #include "passes/model/merged_copies.h"
 #include "passes/model/parameters.h"
-#include "passes/update_groups.h"
 #include "passes/options/parameters.h"
 #include "passes/options/update.h"
+#include "passes/update_groups.h"
 
 /* key[value id]: the name that the module has for a weight, "head.weight"; NULL: unknown, or the weight has it.  The
  * first reader of a known module gives the name, so a tied weight has that of one of its modules. */
@@ -95,19 +95,20 @@ static Status note_pattern(const Parameters *p, const char *const *key, const ch
 Status note_lost_names(const Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
+    const UpdateOptions *updates = update_options(opt);
+    const ParameterOptions *parameters = parameter_options(opt);
     const char **key;
 
-    if (!p->ctx->report ||
-        (!parameter_options(opt)->n_freeze && !parameter_options(opt)->n_train && !update_options(opt)->n_group))
+    if (!p->ctx->report || (!parameters->n_freeze && !parameters->n_train && !updates->n_group))
         return ST_OK;
     if (!(key = ARENA_NEW(p->ctx->scratch, const char *, p->g->n_value)))
         return FAIL_NOMEM();
     TRY(lost_names_find_keys(key, p));
-    for (int k = 0; k < parameter_options(opt)->n_freeze; k++)
-        TRY(note_pattern(p, key, "--freeze", parameter_options(opt)->freeze[k], freeze_misses, k));
-    for (int k = 0; k < parameter_options(opt)->n_train; k++)
-        TRY(note_pattern(p, key, "--train", parameter_options(opt)->train[k], train_misses, k));
-    for (int k = 0; k < update_options(opt)->n_group; k++)
-        TRY(note_pattern(p, key, "--group", update_options(opt)->group[k].pattern, group_misses, k));
+    for (int k = 0; k < parameters->n_freeze; k++)
+        TRY(note_pattern(p, key, "--freeze", parameters->freeze[k], freeze_misses, k));
+    for (int k = 0; k < parameters->n_train; k++)
+        TRY(note_pattern(p, key, "--train", parameters->train[k], train_misses, k));
+    for (int k = 0; k < updates->n_group; k++)
+        TRY(note_pattern(p, key, "--group", updates->group[k].pattern, group_misses, k));
     return ST_OK;
 }

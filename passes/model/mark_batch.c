@@ -7,20 +7,22 @@
  * sizes.  Any mark is legal: replica 0 has the sample and all others have nothing, along whichever axis. */
 #include "graph/ir/op.h"
 #include "passes/batch_axis.h"
-#include "passes/simplify/infer_shapes.h"
 #include "passes/model/rebatch.h"
 #include "passes/options/batch.h"
 #include "passes/options/replicas.h"
+#include "passes/simplify/infer_shapes.h"
 
 enum { WORLDS = 2 };
 
 /* May the batch be of one sample? */
 static bool may_be_one(const Graph *g, const BuildOptions *opt)
 {
-    if (batch_options(opt)->batch > 0)
-        return batch_options(opt)->batch == 1;
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
-        const InputShape *given = &batch_options(opt)->input_shape[i];
+    const BatchOptions *batch = batch_options(opt);
+
+    if (batch->batch > 0)
+        return batch->batch == 1;
+    for (int i = 0; i < batch->n_input_shape; i++) {
+        const InputShape *given = &batch->input_shape[i];
         const int axis = axis_of_rank(data_batch_axis(g, opt, given->name), given->shape.rank);
 
         if (axis >= 0 && given->shape.dim[axis] == 1)
@@ -75,11 +77,11 @@ static Status mark(Graph *g, PassCtx *ctx, World *world)
 
 static Status mark_batch_run(Graph *g, PassCtx *ctx)
 {
+    const ReplicaOptions *replicas = replica_options(ctx->opt);
     World world[WORLDS] = { { NULL, 0 } };
     Status st = ST_OK;
 
-    if ((replica_options(ctx->opt)->replicas < 2 && replica_options(ctx->opt)->devices < 2) || graph_is_step(g) ||
-        !may_be_one(g, ctx->opt))
+    if ((replicas->replicas < 2 && replicas->devices < 2) || graph_is_step(g) || !may_be_one(g, ctx->opt))
         return ST_OK;
     if (!(st = graph_sort(g)))
         st = mark(g, ctx, world);

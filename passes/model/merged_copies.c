@@ -19,8 +19,8 @@
 
 #include "graph/ir/simplifier_traces.h"
 #include "passes/names.h"
-#include "passes/report.h"
 #include "passes/options/parameters.h"
+#include "passes/report.h"
 
 #define EXPORTER "the exporter"
 

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "graph/ops/quantize.h"
-#include "passes/update_groups.h"
 #include "passes/options/parameters.h"
 #include "passes/options/update.h"
+#include "passes/update_groups.h"
 
 #define TRAINED(why) ((Verdict){ true, false, (why) })
 #define FIXED(why) ((Verdict){ false, false, (why) })
@@ -421,6 +421,7 @@ static Status note_guesses(const Report *r, Report *to, bool trained)
 
 static Status parameters_run(Graph *g, PassCtx *ctx)
 {
+    const ParameterOptions *parameters = parameter_options(ctx->opt);
     Parameters p = { .g = g, .ctx = ctx };
 
     TRY(pattern_check(ctx->opt, g));
@@ -428,8 +429,8 @@ static Status parameters_run(Graph *g, PassCtx *ctx)
     TRY(loss_weights_find(&p.reach, ctx->opt, ctx->scratch));
     if (!(p.verdict = ARENA_NEW(ctx->scratch, Verdict, g->n_value)))
         return FAIL_NOMEM();
-    if (parameter_options(ctx->opt)->parameters)
-        TRY(parameter_list_match(&p.list, parameter_options(ctx->opt)->parameters, g, ctx->scratch));
+    if (parameters->parameters)
+        TRY(parameter_list_match(&p.list, parameters->parameters, g, ctx->scratch));
     TRY(find_read(&p));
     TRY(find_quantised(&p));
     p.torch_export = from_torch_export(g);

@@ -3,9 +3,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "graph/ir/traced_calls.h"
-
 #include "graph/base/foreign.h"
+#include "graph/ir/traced_calls.h"
 #include "passes/model/parameters.h"
 
 bool producer_is(const Graph *g, const char *name) { return !ascii_casecmp(g->producer, name, strlen(name)); }

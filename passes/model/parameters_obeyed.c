@@ -151,13 +151,14 @@ static Status note_quantised(const Parameters *p)
 Status parameters_obeyed(const Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
+    const ParameterOptions *parameters = parameter_options(opt);
     Problems wrong = { 0 };
 
     if (build_mode(opt) < BUILD_TRAIN)
         return ST_OK;
-    for (int i = 0; i < parameter_options(opt)->n_train; i++)
-        TRY(check_flag(&wrong, p, parameter_options(opt)->train[i]));
-    if (parameter_options(opt)->parameters)
+    for (int i = 0; i < parameters->n_train; i++)
+        TRY(check_flag(&wrong, p, parameters->train[i]));
+    if (parameters->parameters)
         TRY(check_flag(&wrong, p, NULL));
     TRY(problems_fail(&wrong, E_INVALID, "what is trained"));
     TRY(note_quantised(p));

@@ -19,10 +19,10 @@
 
 #include "passes/batch_axis.h"
 #include "passes/model/rebatch_decide.h"
+#include "passes/options/batch.h"
 #include "passes/report.h"
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
-#include "passes/options/batch.h"
 
 enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
 
@@ -552,15 +552,16 @@ static const char *suspect(const Rebatch *r, uint32_t node)
 static int64_t wanted_size(const Rebatch *r)
 {
     const BuildOptions *opt = r->ctx->opt;
+    const BatchOptions *batch = batch_options(opt);
 
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
-        ValueId v = graph_find(r->g, batch_options(opt)->input_shape[i].name);
+    for (int i = 0; i < batch->n_input_shape; i++) {
+        ValueId v = graph_find(r->g, batch->input_shape[i].name);
         int axis = has_value(v) && value(r->g, v)->kind == V_INPUT ? rebatch_axis(r, v) : -1;
 
-        if (axis >= 0 && axis < batch_options(opt)->input_shape[i].shape.rank)
-            return batch_options(opt)->input_shape[i].shape.dim[axis];
+        if (axis >= 0 && axis < batch->input_shape[i].shape.rank)
+            return batch->input_shape[i].shape.dim[axis];
     }
-    return batch_options(opt)->batch;
+    return batch->batch;
 }
 
 /* Sets the reason to the message of inference at the wanted size: nobody asked for the sizes that were tried. */
@@ -630,16 +631,16 @@ static Status note_drawn(const Rebatch *r)
 static bool in_doubt(const Rebatch *r)
 {
     const BuildOptions *opt = r->ctx->opt;
+    const BatchOptions *batch = batch_options(opt);
     bool doubt = false;
 
     for (int i = 0; i < r->g->n_input; i++) {
         const Value *v = value(r->g, r->g->input[i]);
 
         doubt |= rival_batch_axis(r->g, opt, v) >= 0;
-        for (int k = 0; k < batch_options(opt)->n_input_shape; k++)
-            if (!strcmp(batch_options(opt)->input_shape[k].name, v->name) && v->shape->rank > 0 &&
-                batch_options(opt)->input_shape[k].shape.rank > 0 &&
-                batch_options(opt)->input_shape[k].shape.dim[0] != v->shape->dim[0])
+        for (int k = 0; k < batch->n_input_shape; k++)
+            if (!strcmp(batch->input_shape[k].name, v->name) && v->shape->rank > 0 &&
+                batch->input_shape[k].shape.rank > 0 && batch->input_shape[k].shape.dim[0] != v->shape->dim[0])
                 return false;
     }
     return doubt;

@@ -1,6 +1,10 @@
 /* The edits of rebatch.h.  In a world an edit is a constant for one batch size.  In the model it is nodes that read the
  * batch size off an input, or 0 or -1 in the target of a Reshape. */
-#include "passes/model/rebatch.h"
+#include <string.h>
+
+#include "graph/base/arena.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -8,20 +12,17 @@
 #include "graph/ops/index.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/view.gen.h"
-
-#include <string.h>
-
-#include "graph/base/arena.h"
-#include "graph/ir/emit.h"
-#include "graph/ir/rewrite.h"
 #include "passes/batch_axis.h"
-#include "passes/simplify/infer_shapes.h"
+#include "passes/model/rebatch.h"
 #include "passes/options/batch.h"
+#include "passes/simplify/infer_shapes.h"
 
 /* ---- worlds ---- */
 
 Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
 {
+    const BatchOptions *given = batch_options(opt);
+
     *w = (World){ NULL, batch };
     TRY(graph_clone_lending(&w->g, g));
     bind_batch_axes(w->g, opt, batch);
@@ -29,10 +30,10 @@ Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t bat
         Value *v = value(w->g, w->g->input[i]);
         Shape s = *v->shape;
 
-        for (int k = 0; k < batch_options(opt)->n_input_shape; k++)
-            for (int a = 0; a < s.rank && !strcmp(batch_options(opt)->input_shape[k].name, v->name); a++)
-                if (s.dim[a] < 0 && a < batch_options(opt)->input_shape[k].shape.rank)
-                    s.dim[a] = batch_options(opt)->input_shape[k].shape.dim[a];
+        for (int k = 0; k < given->n_input_shape; k++)
+            for (int a = 0; a < s.rank && !strcmp(given->input_shape[k].name, v->name); a++)
+                if (s.dim[a] < 0 && a < given->input_shape[k].shape.rank)
+                    s.dim[a] = given->input_shape[k].shape.dim[a];
         for (int a = 0; a < s.rank; a++)
             if (s.dim[a] < 0)
                 s.dim[a] = open;

@@ -6,10 +6,10 @@
  * Example: x [5,3,8] of a Transformer that has the sequence first: its attention multiplies rows of axis 0, and would
  * keep those of axis 1 apart. */
 #include "graph/ir/op.h"
-#include "passes/model/rebatch_decide.h"
-#include "passes/report.h"
 #include "passes/build_options.h"
+#include "passes/model/rebatch_decide.h"
 #include "passes/options/batch.h"
+#include "passes/report.h"
 
 /* Makes a copy of the model with the batch along the second axis of the inputs that have it along the first; *size: the
  * length of that axis.  *out NULL: the axis has no common length. */

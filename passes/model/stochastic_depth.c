@@ -16,6 +16,7 @@
  * them. */
 #include <math.h>
 
+#include "graph/ir/readers.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -25,7 +26,6 @@
 #include "graph/ops/random.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/readers.h"
 #include "passes/model/inference.h"
 #include "passes/pass.h"
 #include "passes/report.h"

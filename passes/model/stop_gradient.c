@@ -1,16 +1,17 @@
 /* stop-gradient: stops gradients at the values that --stop-gradient names.
  *
  * The importer reads the stops that the file records (graph/onnx/traced_program.c). */
+#include "passes/model/stop_gradient.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ops/view.gen.h"
 #include "graph/ir/stop_gradient.h"
-#include "passes/model/stop_gradient.h"
-#include "passes/pass.h"
+#include "graph/ops/view.gen.h"
 #include "passes/options/parameters.h"
+#include "passes/pass.h"
 
 /* Does the pattern, NODE or NODE:INDEX, match the reader's name, or the name and this input? */
 static bool is_reader(Arena *a, const char *pattern, const Node *reader, int input)

@@ -7,27 +7,27 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ops/quantize.h"
 #include "graph/ir/rewrite.h"
+#include "graph/ops/quantize.h"
 #include "passes/model/parameters.h"
+#include "passes/options/parameters.h"
 #include "passes/pass.h"
 #include "passes/report.h"
-#include "passes/options/parameters.h"
 
 /* ---- scales that are parameters ---- */
 
 static bool is_called_parameter(const Value *v, const BuildOptions *opt)
 {
+    const ParameterOptions *parameters = parameter_options(opt);
     const char *pattern;
     const PatternRule rule = pattern_rule(opt, v->name, &pattern);
 
     if (rule != PATTERN_SILENT)
         return rule == PATTERN_TRAIN && pattern_is_name(pattern);
-    for (int i = 0; parameter_options(opt)->parameters && i < parameter_options(opt)->parameters->n; i++)
-        if (!strcmp(parameter_options(opt)->parameters->key[i].name, v->name))
+    for (int i = 0; parameters->parameters && i < parameters->parameters->n; i++)
+        if (!strcmp(parameters->parameters->key[i].name, v->name))
             return true;
-    return !parameter_options(opt)->parameters &&
-           (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
+    return !parameters->parameters && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
 }
 
 /* Is the scale a parameter, or computed from one by operators whose other inputs are numbers of the code? */

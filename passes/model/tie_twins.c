@@ -12,18 +12,19 @@
  * The search is linear but for sorting.  Twins have the same size and the same diagonal, which transposing does not
  * move.  Only matrices that agree in both are hashed in full, once by rows and once by columns.  Transposing swaps the
  * two hashes, so after sorting by the lower and then the higher hash, twins are neighbours. */
+#include "passes/model/tie_twins.h"
+
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ops/layout.gen.h"
 #include "graph/ir/rewrite.h"
+#include "graph/ops/layout.gen.h"
 #include "passes/names.h"
-#include "passes/pass.h"
-#include "passes/model/tie_twins.h"
-#include "passes/report.h"
 #include "passes/options/parameters.h"
+#include "passes/pass.h"
+#include "passes/report.h"
 
 typedef struct {
     ValueId v;
@@ -97,8 +98,10 @@ static void hash_matrix(Matrix *m, const Tensor *t)
 
 static bool kept_apart(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < parameter_options(opt)->n_untie; i++)
-        if (!fnmatch(parameter_options(opt)->untie[i], name, 0))
+    const ParameterOptions *parameters = parameter_options(opt);
+
+    for (int i = 0; i < parameters->n_untie; i++)
+        if (!fnmatch(parameters->untie[i], name, 0))
             return true;
     return false;
 }

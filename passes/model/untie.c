@@ -22,12 +22,12 @@
 #include <string.h>
 
 #include "graph/ir/readers.h"
-#include "passes/names.h"
-#include "passes/pass.h"
-#include "passes/report.h"
 #include "passes/model/merged_copies.h"
 #include "passes/model/tie_twins.h"
+#include "passes/names.h"
 #include "passes/options/parameters.h"
+#include "passes/pass.h"
+#include "passes/report.h"
 
 typedef struct {
     Node *n;
@@ -364,8 +364,10 @@ static Status join_groups(const Untie *u, const Index *at, Edge *e, Group *group
 /* Marks the --untie patterns that match the name as used. */
 static void mark_matched(Untie *u, const char *name)
 {
-    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++)
-        u->matched[i] |= !fnmatch(parameter_options(u->ctx->opt)->untie[i], name, 0);
+    const ParameterOptions *parameters = parameter_options(u->ctx->opt);
+
+    for (int i = 0; i < parameters->n_untie; i++)
+        u->matched[i] |= !fnmatch(parameters->untie[i], name, 0);
 }
 
 /* Gives the edges from `first` on a copy of the tensor, called `name`. */
@@ -442,6 +444,7 @@ static Status untie_note(Untie *u, const Value *v, const Group *group, int n, bo
  * tensor has no parameter's name, the first group keeps it. */
 static Status untie_value(Untie *u, ValueId id, Turn turn)
 {
+    const ParameterOptions *parameters = parameter_options(u->ctx->opt);
     bool named, asked = false;
     Edge *e = u->edge + u->first[id.i];
     uint32_t n = u->first[id.i + 1] - u->first[id.i];
@@ -459,8 +462,8 @@ static Status untie_value(Untie *u, ValueId id, Turn turn)
         named |= group[k].by_name || group[k].merged;
     if (named != (turn != UNNAMED) || (named && tensor_is_filled(v->init) != (turn == FILLED)))
         return ST_OK;
-    for (int i = 0; i < parameter_options(u->ctx->opt)->n_untie; i++)
-        asked |= !fnmatch(parameter_options(u->ctx->opt)->untie[i], v->name, 0);
+    for (int i = 0; i < parameters->n_untie; i++)
+        asked |= !fnmatch(parameters->untie[i], v->name, 0);
     if (asked && n_group == 1)
         return split_all(u, id, e, (int)n);
     if (named)
@@ -483,7 +486,8 @@ static Status untie_value(Untie *u, ValueId id, Turn turn)
 
 static Status untie_run(Graph *g, PassCtx *ctx)
 {
-    Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, parameter_options(ctx->opt)->n_untie) };
+    const ParameterOptions *parameters = parameter_options(ctx->opt);
+    Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, parameters->n_untie) };
     uint32_t n = g->n_value;
     Problems wrong = { 0 };
 
@@ -496,13 +500,13 @@ static Status untie_run(Graph *g, PassCtx *ctx)
             if (g->value[i]->kind == V_CONST && !g->value[i]->next && dtype_is_float(g->value[i]->dtype) &&
                 g->value[i]->init && g->value[i]->init->shape.rank > 0 && u.first[i + 1] - u.first[i] > 1)
                 TRY(untie_value(&u, (ValueId){ i }, turn));
-    for (int i = 0; i < parameter_options(ctx->opt)->n_untie; i++) {
+    for (int i = 0; i < parameters->n_untie; i++) {
         bool twins = false; /* a pattern may also name a matrix that is the transpose of another */
 
         if (!u.matched[i])
-            TRY(twins_match(&twins, g, ctx, parameter_options(ctx->opt)->untie[i]));
+            TRY(twins_match(&twins, g, ctx, parameters->untie[i]));
         if (!u.matched[i] && !twins)
-            problems_add(&wrong, "'%s'", parameter_options(ctx->opt)->untie[i]);
+            problems_add(&wrong, "'%s'", parameters->untie[i]);
     }
     return problems_fail(&wrong, E_INVALID,
                          "--untie: no tensor that several nodes read, and no transpose of another, has a name like");

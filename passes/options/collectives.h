@@ -2,6 +2,8 @@
 #ifndef DPX_PASSES_OPTIONS_COLLECTIVES_H
 #define DPX_PASSES_OPTIONS_COLLECTIVES_H
 
+#include <stdint.h>
+
 #include "graph/tensor/dtype.h"
 #include "passes/division.h"
 

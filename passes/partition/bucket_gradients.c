@@ -19,10 +19,10 @@
 
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
-#include "passes/partition/bucket_size.h"
 #include "passes/names.h"
-#include "passes/report.h"
 #include "passes/options/collectives.h"
+#include "passes/partition/bucket_size.h"
+#include "passes/report.h"
 
 enum { FIRST_BUCKET = 1 << 20, EARLY_BUCKET = 1 << 20, BUCKET = 25 << 20 };
 
@@ -226,12 +226,13 @@ static int list_all(const Buckets *b, Node **all, bool sums)
 
 static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
 {
+    const CollectiveOptions *collectives = collective_options(ctx->opt);
     int *turn = ARENA_NEW(ctx->scratch, int, g->n_node), *gathers = ARENA_NEW(ctx->scratch, int, g->n_value);
     Buckets b = { .g = g,
                   .height = find_heights(g, ctx->scratch),
                   .turn = turn,
-                  .given = collective_options(ctx->opt)->bucket_bytes,
-                  .early = collective_options(ctx->opt)->shard > SHARD_OPTIMIZER };
+                  .given = collectives->bucket_bytes,
+                  .early = collectives->shard > SHARD_OPTIMIZER };
     Node **all = ARENA_NEW(ctx->scratch, Node *, g->n_node), **bucket = ARENA_NEW(ctx->scratch, Node *, g->n_node);
     int n = 0, first = 0, len, made = 0;
     Draft d;
@@ -242,7 +243,7 @@ static Status bucket_gradients_run(Graph *g, PassCtx *ctx)
         if (gathers_parameter(g, x))
             turn[x->index] = gathers[x->in[0].i]++;
     n = list_all(&b, all, mode_in(ctx->opt, MODES_UPDATE));
-    if (collective_options(ctx->opt)->sum_cost && !b.given)
+    if (collectives->sum_cost && !b.given)
         TRY(bucket_gradients_choose(&b, all, n, ctx));
     pass_draft(&d, g, ctx);
     while ((len = bucket_gradients_fill(&b, all, &first, n, bucket, !made))) {

@@ -2,8 +2,8 @@
 #ifndef DPX_BUCKET_SIZE_H
 #define DPX_BUCKET_SIZE_H
 
-#include "passes/pass.h"
 #include "passes/options/collectives.h"
+#include "passes/pass.h"
 
 /* The best bucket size in bytes for `bytes` of gradients that a device makes in `compute` seconds; *seconds: how long
  * the step then waits for sums. */

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "passes/batch_axis.h"
-#include "passes/partition/place.h"
-#include "passes/report.h"
 #include "passes/options/batch.h"
 #include "passes/options/collectives.h"
 #include "passes/options/outputs.h"
 #include "passes/options/replicas.h"
 #include "passes/options/target.h"
+#include "passes/partition/place.h"
+#include "passes/report.h"
 
 static int given_axis(const Graph *g, const Value *v, const BuildOptions *opt, const char *symbol)
 {
@@ -26,8 +26,10 @@ static bool is_target(const Value *v, const BuildOptions *opt) { return !strcmp(
 
 static Status check_named(const Graph *g, const BuildOptions *opt)
 {
-    for (int i = 0; i < batch_options(opt)->n_batch_input; i++) {
-        const BatchInput *b = &batch_options(opt)->batch_input[i];
+    const BatchOptions *given = batch_options(opt);
+
+    for (int i = 0; i < given->n_batch_input; i++) {
+        const BatchInput *b = &given->batch_input[i];
         bool any = false;
 
         for (int k = 0; k < g->n_input; k++) {
@@ -48,6 +50,7 @@ static Status check_named(const Graph *g, const BuildOptions *opt)
 /* The batch size: that of the first input known to carry the batch, or axis 0 of the first input that has axes. */
 static Status find_batch(int64_t *batch, bool *known, const Graph *g, const BuildOptions *opt, const char *symbol)
 {
+    const BatchOptions *given = batch_options(opt);
     char text[SHAPE_TEXT];
 
     *known = false;
@@ -66,7 +69,7 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
     for (int i = 0; i < g->n_input && !*known; i++) {
         const Value *v = value(g, g->input[i]);
 
-        if (v->shape->rank < 1 || (batch_options(opt)->batch && v->shape->dim[0] != batch_options(opt)->batch))
+        if (v->shape->rank < 1 || (given->batch && v->shape->dim[0] != given->batch))
             continue;
         *batch = v->shape->dim[0];
         *known = true;
@@ -76,8 +79,9 @@ static Status find_batch(int64_t *batch, bool *known, const Graph *g, const Buil
 
 static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const BuildOptions *opt, Report *report)
 {
-    const char *symbol = batch_options(opt)->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
-    bool known, by_size = !batch_options(opt)->n_batch_input && !symbol && g->batch_found != BATCH_FOUND;
+    const BatchOptions *o = batch_options(opt);
+    const char *symbol = o->n_batch_input ? NULL : find_batch_dim(g, opt).symbol;
+    bool known, by_size = !o->n_batch_input && !symbol && g->batch_found != BATCH_FOUND;
 
     *batch = 0;
     TRY(check_named(g, opt));
@@ -96,7 +100,7 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            batch_options(opt)->n_batch_input    ? "as told"
+                            o->n_batch_input                     ? "as told"
                             : v->dim_param && v->dim_param[axis] ? v->dim_param[axis]
                             : given_axis(g, v, opt, symbol) >= 0 ? "as the model says"
                                                                  : "it has the batch size"));
@@ -121,13 +125,13 @@ static bool same_parts(const Partition *p, int a, int b)
  * makes: equal devices make equal sums if each has the same power of two of replicas. */
 static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
 {
+    const ReplicaOptions *division = replica_options(opt);
     const int n = p->devices, each = p->replicas / n;
     int *like = ARENA_NEW(a, int, n), *shown = ARENA_NEW(a, int, n + 1), list[REPRESENTATIVES + 1] = { 0 };
 
     if (!like || !shown)
         return FAIL_NOMEM();
-    if (replica_options(opt)->world &&
-        (p->replicas % n || each & (each - 1) || replica_options(opt)->device_of_replica))
+    if (division->world && (p->replicas % n || each & (each - 1) || division->device_of_replica))
         return FAIL(E_INVALID,
                     "%d replicas on %d devices: expected 1, 2, 4, 8 ... on each where one device stands for "
                     "many",
@@ -135,13 +139,13 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
     for (int d = 0; d < n; d++) {
         int i = d > 0;
 
-        while (replica_options(opt)->world && i < shown[d] && !same_parts(p, list[i], d))
+        while (division->world && i < shown[d] && !same_parts(p, list[i], d))
             i++;
-        like[d] = replica_options(opt)->world && i < shown[d] ? list[i] : d;
+        like[d] = division->world && i < shown[d] ? list[i] : d;
         shown[d + 1] = shown[d] + (like[d] == d);
-        if (replica_options(opt)->world && shown[d + 1] > REPRESENTATIVES)
+        if (division->world && shown[d + 1] > REPRESENTATIVES)
             return FAIL(E_INTERNAL, "more than %d kinds of devices", REPRESENTATIVES);
-        if (replica_options(opt)->world && like[d] == d)
+        if (division->world && like[d] == d)
             list[shown[d]] = d;
     }
     p->like = like;
@@ -151,11 +155,14 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
 
 Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt, Arena *a, Report *report)
 {
-    Partition p = { .devices = replica_options(opt)->world ? replica_options(opt)->world : device_count(opt) };
+    const OutputOptions *o = output_options(opt);
+    const CollectiveOptions *collectives = collective_options(opt);
+    const ReplicaOptions *replicas = replica_options(opt);
+    Partition p = { .devices = replicas->world ? replicas->world : device_count(opt) };
     int *axis = ARENA_NEW(a, int, g->n_value);
     int64_t *count, *offset;
 
-    p.replicas = replica_options(opt)->replicas > 0 ? replica_options(opt)->replicas : p.devices;
+    p.replicas = replicas->replicas > 0 ? replicas->replicas : p.devices;
     if (p.replicas < p.devices)
         return FAIL(E_INVALID, "%d replica%s on %d devices: every device needs one", p.replicas,
                     p.replicas == 1 ? "" : "s", p.devices);
@@ -170,21 +177,18 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     p.batch.n = p.replicas;
     p.batch.count = count;
     p.batch.offset = offset;
-    if (output_options(opt)->output_device >= p.devices)
+    if (o->output_device >= p.devices)
         return FAIL(E_INVALID, "--output-device %d: expected one of %d device%s, counted from 0, or host",
-                    output_options(opt)->output_device, p.devices, p.devices == 1 ? "" : "s");
-    p.output_device = output_options(opt)->output_device;
+                    o->output_device, p.devices, p.devices == 1 ? "" : "s");
+    p.output_device = o->output_device;
     p.loss_device =
-        output_options(opt)->loss_gathered && !target_options(opt)->mean_of_means && build_mode(opt) >= BUILD_EVAL
-            ? p.output_device
-            : -1;
-    p.outputs_apart = output_options(opt)->outputs_apart && build_mode(opt) < BUILD_TRAIN;
-    p.mix = p.outputs_apart || (collective_options(opt)->mix == MIX_AUTO && build_target(opt)->accelerator)
-                ? MIX_GATHER
-                : collective_options(opt)->mix;
+        o->loss_gathered && !target_options(opt)->mean_of_means && build_mode(opt) >= BUILD_EVAL ? p.output_device : -1;
+    p.outputs_apart = o->outputs_apart && build_mode(opt) < BUILD_TRAIN;
+    p.mix = p.outputs_apart || (collectives->mix == MIX_AUTO && build_target(opt)->accelerator) ? MIX_GATHER
+                                                                                                : collectives->mix;
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
-    if (output_options(opt)->loss_gathered && build_target(opt)->accelerator)
+    if (o->loss_gathered && build_target(opt)->accelerator)
         return FAIL(E_INVALID, "--loss-at outputs: only CPU devices can, and these are accelerators");
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);

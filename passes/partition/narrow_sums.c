@@ -8,10 +8,10 @@
  * denominator from the start, and after accumulation the division that follows the sum moves in front of it:
  * AllReduce(g) / w becomes Cast(AllReduce(Cast(g / w))). */
 #include "graph/ir/collective.h"
-#include "graph/ops/binary.gen.h"
 #include "graph/ir/emit.h"
-#include "passes/pass.h"
+#include "graph/ops/binary.gen.h"
 #include "passes/options/collectives.h"
+#include "passes/pass.h"
 
 /* Does the node sum floats that nothing of a replica's own is computed from?  `inner`, by value id: a path leads from
  * it to a replica's own computation. */

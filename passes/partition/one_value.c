@@ -1,10 +1,10 @@
 /* Finds batch-norms in training that see one value per channel, whose variance does not exist, before the first step
  * and for an epoch's last batch too. */
 #include "graph/ir/op.h"
-#include "passes/partition/place.h"
-#include "passes/report.h"
 #include "passes/options/batch.h"
 #include "passes/options/step.h"
+#include "passes/partition/place.h"
+#include "passes/report.h"
 
 typedef struct {
     const Graph *g;
@@ -89,7 +89,8 @@ static Status one_value_tell(const Layer *l, Report *report, int replica, const 
 
 static Status check_layer(const Layer *l, Report *report)
 {
-    const int64_t batch = l->p->batch.total, last = batch_options(l->opt)->samples % batch;
+    const BatchOptions *given = batch_options(l->opt);
+    const int64_t batch = l->p->batch.total, last = given->samples % batch;
     char when[64], way[160], sizes[64];
     int replica;
 
@@ -98,8 +99,7 @@ static Status check_layer(const Layer *l, Report *report)
         return one_value_tell(l, report, replica, "",
                               l->group >= l->p->replicas ? "; use a larger --batch-size"
                                                          : "; use a larger --batch-size or fewer --replicas");
-    if (batch != batch_options(l->opt)->batch || batch_options(l->opt)->samples <= batch ||
-        !last) /* there is no shorter last batch */
+    if (batch != given->batch || given->samples <= batch || !last) /* there is no shorter last batch */
         return ST_OK;
     TRY(find_lonely(&replica, l, last));
     if (replica < 0)

@@ -9,9 +9,9 @@
 #include "graph/ops/view.gen.h"
 #include "graph/tensor/shape.h"
 #include "passes/batch_axis.h"
+#include "passes/options/outputs.h"
 #include "passes/partition/own_parts.h"
 #include "passes/report.h"
-#include "passes/options/outputs.h"
 
 enum { AS_PLACED = -1, AS_VECTOR = -2 };
 

@@ -16,8 +16,8 @@
 #include "graph/ir/op.h"
 #include "graph/ops/concat.gen.h"
 #include "passes/batch_axis.h"
-#include "passes/simplify/infer_shapes.h"
 #include "passes/options/batch.h"
+#include "passes/simplify/infer_shapes.h"
 
 int own_parts_growing(const OwnParts *o, ValueId v)
 {

@@ -9,10 +9,10 @@
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/reduce.gen.h"
-#include "passes/partition/own_parts.h"
-#include "passes/train/criterion.h"
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
+#include "passes/partition/own_parts.h"
+#include "passes/train/criterion.h"
 
 /* [n_output]: is the output a loss or log variable that each part computes as a number? */
 static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)

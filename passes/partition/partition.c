@@ -3,11 +3,11 @@
  * Forward, loss, backward and update are partitioned by one mechanism: divide.c says which inputs are split and how,
  * place.c finds where every value lives then, expand.c makes the copies and the collectives between them.  One replica
  * on one device stays as it is. */
+#include "passes/options/inputs.h"
+#include "passes/options/step.h"
 #include "passes/partition/expand.h"
 #include "passes/partition/variants.h"
 #include "passes/report.h"
-#include "passes/options/inputs.h"
-#include "passes/options/step.h"
 
 /* Removes nodes whose outputs nobody reads: the whole of a value that was only needed in parts, unused conversions. */
 static Status sweep(Graph *g)
@@ -54,6 +54,7 @@ static Status try_variants(Graph *g, Partition *p, PassCtx *ctx, Arena *a)
 
 static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, Arena *a)
 {
+    const InputOptions *inputs = input_options(ctx->opt);
     const MixMode mix = p->mix;
 
     if (ctx->variants && ctx->variants->n) {
@@ -64,8 +65,8 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
     if (ctx->variants && *ctx->variants->why)
         TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica", "%s padded to the longest of the step: %s",
                         ctx->variants->n ? "some replicas' parts are" : "every replica's part is", ctx->variants->why));
-    for (int r = 0; r < p->replicas && ctx->variants && input_options(ctx->opt)->reach_kept; r++)
-        input_options(ctx->opt)->reach_kept[r] = ctx->variants->of[r] >= 0;
+    for (int r = 0; r < p->replicas && ctx->variants && inputs->reach_kept; r++)
+        inputs->reach_kept[r] = ctx->variants->of[r] >= 0;
     TRY(place_graph(t, g, p, a, ctx->report));
     if (t->varies)
         variants_settle(t, g);
@@ -74,6 +75,7 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
 
 static Status partition_run(Graph *g, PassCtx *ctx)
 {
+    const StepOptions *step = step_options(ctx->opt);
     bool carried = false;
     Partition p;
     Placements t;
@@ -81,8 +83,8 @@ static Status partition_run(Graph *g, PassCtx *ctx)
     Status st;
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
-    if (step_options(ctx->opt)->in_force)
-        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", step_options(ctx->opt)->in_force));
+    if (step->in_force)
+        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", step->in_force));
     if (build_mode(ctx->opt) >= BUILD_TRAIN)
         TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {

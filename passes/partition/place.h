@@ -3,8 +3,8 @@
 #define DPX_PASS_PLACE_H
 
 #include "graph/ir/placement_rules.h"
-#include "passes/pass.h"
 #include "passes/division.h"
+#include "passes/pass.h"
 
 typedef struct {
     int replicas, devices;

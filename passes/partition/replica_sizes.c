@@ -1,22 +1,23 @@
 /* Which replicas each device has, and how many samples of a batch each replica gets.  By weight a replica gets its
  * share rounded down, then those with the largest remainders get one more, the first replica first among equals.  So
  * the parts add up to the batch and depend on nothing but the weights.  Weight 0 gets no samples. */
-#include "passes/partition/place.h"
-#include "passes/options/replicas.h"
-
 #include <math.h>
+
+#include "passes/options/replicas.h"
+#include "passes/partition/place.h"
 
 /* ---- which device has which replicas ---- */
 
 Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
 {
+    const ReplicaOptions *replicas = replica_options(opt);
     int *device_of = ARENA_NEW(a, int, p->replicas), *first = ARENA_NEW(a, int, p->devices + 1);
 
     if (!device_of || !first)
         return FAIL_NOMEM();
     for (int r = 0; r < p->replicas; r++) {
-        device_of[r] = replica_options(opt)->device_of_replica ? replica_options(opt)->device_of_replica[r]
-                                                               : (int)((int64_t)r * p->devices / p->replicas);
+        device_of[r] =
+            replicas->device_of_replica ? replicas->device_of_replica[r] : (int)((int64_t)r * p->devices / p->replicas);
         if (device_of[r] < (r ? device_of[r - 1] : 0) || device_of[r] >= p->devices)
             return FAIL(E_INVALID, "replica %d is on device %d: expected non-decreasing numbers below %d", r,
                         device_of[r], p->devices);
@@ -36,18 +37,20 @@ Status partition_map(Partition *p, const BuildOptions *opt, Arena *a)
 /* Sets each replica's weight; a device's weight is shared equally by its replicas. */
 static Status weigh(double *weight, const Partition *p, const BuildOptions *opt)
 {
-    if (replica_options(opt)->n_weight != p->replicas && replica_options(opt)->n_weight != p->devices)
+    const ReplicaOptions *division = replica_options(opt);
+
+    if (division->n_weight != p->replicas && division->n_weight != p->devices)
         return p->replicas == p->devices
                    ? FAIL(E_INVALID, "--split: expected a weight for each of %d devices, found %d", p->devices,
-                          replica_options(opt)->n_weight)
+                          division->n_weight)
                    : FAIL(E_INVALID, "--split: expected a weight for each of %d devices or %d replicas, found %d",
-                          p->devices, p->replicas, replica_options(opt)->n_weight);
+                          p->devices, p->replicas, division->n_weight);
     for (int r = 0; r < p->replicas; r++) {
         const int d = p->device_of[r];
 
-        weight[r] = replica_options(opt)->n_weight == p->replicas
-                        ? replica_options(opt)->weight[r]
-                        : replica_options(opt)->weight[d] / (p->first_replica[d + 1] - p->first_replica[d]);
+        weight[r] = division->n_weight == p->replicas
+                        ? division->weight[r]
+                        : division->weight[d] / (p->first_replica[d + 1] - p->first_replica[d]);
     }
     return ST_OK;
 }
@@ -103,11 +106,13 @@ static Status divide_by_groups(int64_t *count, int64_t n, int parts, int64_t gro
 
 Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition *p, const BuildOptions *opt, Arena *a)
 {
-    if (replica_options(opt)->split == SPLIT_AUTO && p->replicas > 1 && !replica_options(opt)->samples_each)
+    const ReplicaOptions *replicas = replica_options(opt);
+
+    if (replicas->split == SPLIT_AUTO && p->replicas > 1 && !replicas->samples_each)
         return FAIL(E_INTERNAL, "--split auto: no device was measured");
-    if (replica_options(opt)->samples_each) {
-        TRY(divide_by_groups(count, n, p->replicas, replica_options(opt)->samples_each));
-    } else if (replica_options(opt)->split == SPLIT_WEIGHTS && p->replicas > 1) {
+    if (replicas->samples_each) {
+        TRY(divide_by_groups(count, n, p->replicas, replicas->samples_each));
+    } else if (replicas->split == SPLIT_WEIGHTS && p->replicas > 1) {
         double *weight = ARENA_NEW(a, double, p->replicas);
 
         if (!weight)
@@ -115,7 +120,7 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
         TRY(weigh(weight, p, opt));
         divide_by_weight(count, weight, n, p->replicas);
     } else {
-        divide_equally(count, n, p->replicas, replica_options(opt)->split);
+        divide_equally(count, n, p->replicas, replicas->split);
     }
     for (int r = 0; r < p->replicas; r++)
         offset[r] = r ? offset[r - 1] + count[r - 1] : 0;
@@ -125,9 +130,9 @@ Status batch_divide(int64_t *count, int64_t *offset, int64_t n, const Partition 
 /* Fills a partition with only the devices and their replicas, by the options. */
 static Status map_alone(Partition *out, const BuildOptions *opt, Arena *a)
 {
+    const ReplicaOptions *replicas = replica_options(opt);
     Partition p = { .devices = device_count(opt),
-                    .replicas =
-                        replica_options(opt)->replicas > 0 ? replica_options(opt)->replicas : device_count(opt) };
+                    .replicas = replicas->replicas > 0 ? replicas->replicas : device_count(opt) };
 
     TRY(partition_map(&p, opt, a));
     *out = p;

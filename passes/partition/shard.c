@@ -19,13 +19,13 @@
  * parameter to parameter, so that small parameters do not all end up on the first device. */
 #include <string.h>
 
-#include "graph/ops/update.h"
 #include "graph/ops/concat.gen.h"
-#include "passes/partition/place.h"
-#include "passes/report.h"
+#include "graph/ops/update.h"
 #include "passes/options/collectives.h"
 #include "passes/options/replicas.h"
 #include "passes/options/update.h"
+#include "passes/partition/place.h"
+#include "passes/report.h"
 
 static bool is_state(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->kind == V_STATE; }
 

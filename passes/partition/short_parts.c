@@ -1,12 +1,12 @@
 /* Parts of different lengths: cutting where they come in, constants that follow the length, random numbers, and padding
  * where parts are put together. */
+#include <string.h>
+
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
-#include "graph/ir/op.h"
 #include "passes/partition/value_copies.h"
-
-#include <string.h>
 
 /* Slices the first elements along each axis, as many as `to` has. */
 static ValueId slice_to(Expander *x, ValueId v, ValueId copy, const Shape *to, int r)

@@ -5,15 +5,15 @@
  * device are added there by plain Add nodes, so only one partial sum per such subtree crosses devices, and the bits are
  * those of any other mapping. */
 #include "passes/partition/value_copies.h"
-#include "graph/ops/binary.gen.h"
-#include "graph/ops/collective.gen.h"
-#include "graph/ops/concat.gen.h"
-#include "graph/ops/view.gen.h"
 
 #include <string.h>
 
 #include "graph/ir/collective.h"
 #include "graph/ir/emit.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/collective.gen.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/view.gen.h"
 #include "graph/tensor/reduce_tree.h"
 
 struct SplitCopies {

@@ -9,40 +9,44 @@
  * of that sample at its length; a partial sum adds up such; what is whole differs by length and is each replica's own.
  * A node that needs all parts in one tensor of one shape, or a number that holds for the whole batch and follows its
  * length (a mean over all positions), is found here and named. */
-#include "passes/partition/variant_options.h"
-#include "passes/options/replicas.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "passes/options/replicas.h"
+#include "passes/partition/variant_options.h"
 
 /* ---- which lengths there are ---- */
 
 static bool same_reach(const BuildOptions *opt, int r, int s)
 {
-    for (int i = 0; i < input_options(opt)->n_reach; i++)
-        if (input_options(opt)->reach[i].size[r] != input_options(opt)->reach[i].size[s])
+    const InputOptions *inputs = input_options(opt);
+
+    for (int i = 0; i < inputs->n_reach; i++)
+        if (inputs->reach[i].size[r] != inputs->reach[i].size[s])
             return false;
     return true;
 }
 
 static const Shape *bound_shape(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++)
-        if (!strcmp(batch_options(opt)->input_shape[i].name, name))
-            return &batch_options(opt)->input_shape[i].shape;
-    return target_options(opt)->target_shape && !strcmp(name, target_name(opt)) ? target_options(opt)->target_shape
-                                                                                : NULL;
+    const TargetOptions *target = target_options(opt);
+    const BatchOptions *batch = batch_options(opt);
+
+    for (int i = 0; i < batch->n_input_shape; i++)
+        if (!strcmp(batch->input_shape[i].name, name))
+            return &batch->input_shape[i].shape;
+    return target->target_shape && !strcmp(name, target_name(opt)) ? target->target_shape : NULL;
 }
 
 static bool is_longest(const BuildOptions *opt, int r)
 {
-    for (int i = 0; i < input_options(opt)->n_reach; i++) {
-        const Shape *s = bound_shape(opt, input_options(opt)->reach[i].name);
+    const InputOptions *inputs = input_options(opt);
 
-        if (s && input_options(opt)->reach[i].axis < s->rank &&
-            input_options(opt)->reach[i].size[r] < s->dim[input_options(opt)->reach[i].axis])
+    for (int i = 0; i < inputs->n_reach; i++) {
+        const Shape *s = bound_shape(opt, inputs->reach[i].name);
+
+        if (s && inputs->reach[i].axis < s->rank && inputs->reach[i].size[r] < s->dim[inputs->reach[i].axis])
             return false;
     }
     return true;

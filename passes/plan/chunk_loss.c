@@ -21,23 +21,23 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/branch.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/cross_entropy.gen.h"
+#include "graph/ops/loss.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/product.gen.h"
-#include "graph/ops/reduce.gen.h"
-#include "graph/ops/unary.gen.h"
-#include "graph/ops/loss.h"
 #include "graph/ops/product.h"
+#include "graph/ops/reduce.gen.h"
 #include "graph/ops/reduce.h"
-#include "graph/ir/readers.h"
+#include "graph/ops/unary.gen.h"
+#include "passes/options/memory.h"
 #include "passes/pass.h"
 #include "passes/report.h"
-#include "passes/options/memory.h"
 
 enum {
     WHOLE_BYTES = 512 << 20,
@@ -255,12 +255,13 @@ static bool recognise(Loss *l)
  * products of a GPU lose more time than the memory is worth. */
 static int64_t chunk_rows(const PassCtx *ctx, const Value *scores)
 {
+    const MemoryOptions *memory = memory_options(ctx->opt);
     const int64_t rows = scores->shape->dim[0], row = scores->shape->dim[1] * (int64_t)dtype_size(scores->dtype);
     const int64_t least = (rows + MOST_CHUNKS - 1) / MOST_CHUNKS;
     int64_t n = build_target(ctx->opt)->accelerator ? ACCELERATOR_ROWS : CPU_ROWS;
 
-    if (memory_options(ctx->opt)->chunk_rows > 0)
-        return least > memory_options(ctx->opt)->chunk_rows ? least : memory_options(ctx->opt)->chunk_rows;
+    if (memory->chunk_rows > 0)
+        return least > memory->chunk_rows ? least : memory->chunk_rows;
     if (rows * row < WHOLE_BYTES)
         return rows;
     while (n < rows && 2 * n * row <= CHUNK_BYTES)

@@ -5,10 +5,10 @@
 #ifndef DPX_LAST_TOUCH_H
 #define DPX_LAST_TOUCH_H
 
+#include <stdint.h>
+
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
-
-#include <stdint.h>
 
 typedef struct {
     uint32_t n;       /* elementary pieces */

@@ -11,11 +11,11 @@
  * rows.  If only one of channels and positions has more than one element, both orders are the same and count as rows.
  */
 #include "passes/plan/layout.h"
-#include "passes/options/replicas.h"
-#include "graph/ops/view.gen.h"
 
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
+#include "graph/ops/view.gen.h"
+#include "passes/options/replicas.h"
 
 typedef struct {
     Graph *g;
@@ -127,7 +127,9 @@ static ValueId form(Layouts *l, ValueId v, Layout want)
 
 static bool on_host(const Layouts *l, const Node *n)
 {
-    return replica_options(l->ctx->opt)->devices && n->device >= replica_options(l->ctx->opt)->devices;
+    const ReplicaOptions *replicas = replica_options(l->ctx->opt);
+
+    return replicas->devices && n->device >= replicas->devices;
 }
 
 /* The layout that readers of n's outputs want. */

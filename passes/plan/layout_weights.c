@@ -5,8 +5,8 @@
  * weight is found through the conversions that lead to a convolution; one that anything else reads too is stored by
  * rows. */
 #include "graph/ir/readers.h"
-#include "passes/plan/layout.h"
 #include "passes/options/collectives.h"
+#include "passes/plan/layout.h"
 
 /* Does the node read a weight for others, with which it is the same in all programs? */
 static bool passes_on(const Node *n)

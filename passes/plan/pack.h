@@ -2,10 +2,10 @@
 #ifndef DPX_PACK_H
 #define DPX_PACK_H
 
+#include <stdint.h>
+
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
-
-#include <stdint.h>
 
 typedef struct {
     size_t bytes;         /* pack rounds it up to `align` */

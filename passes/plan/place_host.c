@@ -9,8 +9,8 @@
 
 #include "graph/ir/readers.h"
 #include "graph/ops/collective.gen.h"
-#include "passes/plan/layout.h"
 #include "passes/pass.h"
+#include "passes/plan/layout.h"
 #include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 

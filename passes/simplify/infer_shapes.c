@@ -3,23 +3,26 @@
  * Exporters compute shapes inside the graph (Shape, Gather, Concat, Reshape), so the walk folds integer arithmetic on
  * constants; with static input shapes that is all of it.  Shapes that depend on data stay unknown, and the interpreter
  * infers them at run time. */
+#include "passes/simplify/infer_shapes.h"
+
 #include <string.h>
 
 #include "passes/batch_axis.h"
-#include "passes/simplify/fold.h"
-#include "passes/simplify/infer_shapes.h"
 #include "passes/build_options.h"
 #include "passes/options/batch.h"
 #include "passes/options/target.h"
+#include "passes/simplify/fold.h"
 
 enum { MAX_SHAPE_ARITHMETIC = 1 << 24 }; /* bytes of one folded integer tensor (masks, position indices) */
 enum { MAX_SETTING = 1024 };             /* bytes of a number that decides a shape */
 
 const InputShape *given_shape(const BuildOptions *opt, const char *name)
 {
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++)
-        if (!strcmp(batch_options(opt)->input_shape[i].name, name))
-            return &batch_options(opt)->input_shape[i];
+    const BatchOptions *batch = batch_options(opt);
+
+    for (int i = 0; i < batch->n_input_shape; i++)
+        if (!strcmp(batch->input_shape[i].name, name))
+            return &batch->input_shape[i];
     return NULL;
 }
 
@@ -27,7 +30,8 @@ static const char *symbol(const Value *v, int axis) { return v->dim_param ? v->d
 
 int64_t batch_size(const Graph *g, const BuildOptions *opt)
 {
-    int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : find_batch_dim(g, opt).size;
+    const BatchOptions *batch = batch_options(opt);
+    int64_t size = batch->batch > 0 ? batch->batch : find_batch_dim(g, opt).size;
 
     return size >= 0 ? size : 1;
 }
@@ -35,23 +39,24 @@ int64_t batch_size(const Graph *g, const BuildOptions *opt)
 /* Gives the axes of the input that carry the batch the size batch_options(opt)->batch. */
 static void bind_batch(Graph *g, Value *v, const BuildOptions *opt, BatchDim batch)
 {
+    const BatchOptions *given = batch_options(opt);
     const int named = named_batch_axis(opt, v);
     Shape s = *v->shape;
     unsigned axes;
 
-    if (!batch_options(opt)->n_batch_input && known_batch_axes(&axes, g, opt, v)) {
-        for (int i = 0; batch_options(opt)->batch && i < s.rank; i++)
-            s.dim[i] = axes >> i & 1 ? batch_options(opt)->batch : s.dim[i];
+    if (!given->n_batch_input && known_batch_axes(&axes, g, opt, v)) {
+        for (int i = 0; given->batch && i < s.rank; i++)
+            s.dim[i] = axes >> i & 1 ? given->batch : s.dim[i];
         value_set_shape(g, v, &s);
         return;
     }
-    for (int i = 0; batch_options(opt)->batch && i < s.rank; i++) {
+    for (int i = 0; given->batch && i < s.rank; i++) {
         bool same_symbol = batch.symbol && symbol(v, i) && !strcmp(symbol(v, i), batch.symbol);
-        bool leading = i == 0 && !batch_options(opt)->n_batch_input && !batch.axis &&
-                       (s.dim[0] < 0 ? !symbol(v, 0) : s.dim[0] == batch.size);
+        bool leading =
+            i == 0 && !given->n_batch_input && !batch.axis && (s.dim[0] < 0 ? !symbol(v, 0) : s.dim[0] == batch.size);
 
         if (i == named || same_symbol || leading)
-            s.dim[i] = batch_options(opt)->batch;
+            s.dim[i] = given->batch;
     }
     value_set_shape(g, v, &s);
 }
@@ -93,8 +98,10 @@ static Status check_batch_input(const Value *v, const BatchInput *b, const Build
 /* --batch-input may name the target too, which is no input yet. */
 Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 {
-    for (int i = 0; i < batch_options(opt)->n_batch_input; i++) {
-        const BatchInput *b = &batch_options(opt)->batch_input[i];
+    const BatchOptions *given = batch_options(opt);
+
+    for (int i = 0; i < given->n_batch_input; i++) {
+        const BatchInput *b = &given->batch_input[i];
         bool any = !strcmp(b->name, target_name(opt));
 
         for (int k = 0; k < g->n_input; k++)
@@ -158,11 +165,12 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
  * gets a tensor without axes. */
 static Status check_members(const Graph *g, const BuildOptions *opt)
 {
+    const BatchOptions *given = batch_options(opt);
     const BatchDim batch = find_batch_dim(g, opt);
-    const int64_t size = batch_options(opt)->batch > 0 ? batch_options(opt)->batch : batch.size;
+    const int64_t size = given->batch > 0 ? given->batch : batch.size;
     Problems wrong = { 0 };
 
-    for (int i = 0; !batch.symbol && !batch_options(opt)->n_batch_input && !g->batch_found && i < g->n_input; i++) {
+    for (int i = 0; !batch.symbol && !given->n_batch_input && !g->batch_found && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]), *with = NULL;
 
         if (!v->member || v->shape->rank < 1 || v->shape->dim[0] == size)
@@ -182,18 +190,18 @@ static Status check_members(const Graph *g, const BuildOptions *opt)
 /* Binds all axes of the inputs by the options, and checks them. */
 static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
 {
+    const BatchOptions *o = batch_options(opt);
     BatchDim batch = find_batch_dim(g, opt);
     Problems unbound = { 0 };
     int64_t size;
 
     TRY(check_batch_inputs(g, opt));
     TRY(check_rivals(g, opt));
-    for (int i = 0; i < batch_options(opt)->n_input_shape; i++) {
-        ValueId v = graph_find(g, batch_options(opt)->input_shape[i].name);
+    for (int i = 0; i < o->n_input_shape; i++) {
+        ValueId v = graph_find(g, o->input_shape[i].name);
 
         if (!has_value(v) || value(g, v)->kind != V_INPUT)
-            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'",
-                        batch_options(opt)->input_shape[i].name);
+            return FAIL(E_INVALID, "--input-shape: the model has no input '%s'", o->input_shape[i].name);
     }
     for (int i = 0; i < g->n_input; i++) {
         Value *v = value(g, g->input[i]);
@@ -218,7 +226,7 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
             problems_add(&unbound, "'%s' %s", v->name, shape_text(v->shape, text));
     }
     TRY(problems_fail(&unbound, E_SHAPE, "shapes of inputs are not known, give %s--input-shape NAME=DIMS for",
-                      batch_options(opt)->batch ? "" : "--batch-size or "));
+                      o->batch ? "" : "--batch-size or "));
     TRY(check_batch_inputs(g, opt)); /* again: all ranks are known now */
     TRY(check_samples(g, opt));
     TRY(check_members(g, opt));

@@ -25,21 +25,21 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/optimizer.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/rewrite.h"
-#include "passes/pass.h"
-#include "passes/report.h"
-#include "passes/update_groups.h"
 #include "passes/options/collectives.h"
 #include "passes/options/recipes.h"
 #include "passes/options/step.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
+#include "passes/pass.h"
+#include "passes/report.h"
+#include "passes/update_groups.h"
 
 typedef struct {
     ValueId param, grad;
@@ -309,6 +309,7 @@ static Status scale_gradients(Optimizer *o, const Group *p, int k, Norm *all, DT
 /* Decides whether the player's update happens, and scales its gradients. */
 static Status emit_factor(Optimizer *o, Group *p, Arena *scratch)
 {
+    const TypeOptions *types = type_options(o->opt);
     Graph *g = o->g;
     Norm all = { .grad = ARENA_NEW(scratch, ValueId, o->n + 1) };
     DType t = value(g, o->pair[0].param)->dtype;
@@ -320,11 +321,11 @@ static Status emit_factor(Optimizer *o, Group *p, Arena *scratch)
         if (player_of(o, o->pair[i].group) == p)
             all.grad[all.n++] = emit_cast(g, o->pair[i].grad, t);
     TRY(g->status);
-    if (type_options(o->opt)->loss_scaling != SCALE_NONE)
+    if (types->loss_scaling != SCALE_NONE)
         p->ok = all_finite(o, &all, t); /* if false, its update is skipped */
-    if (type_options(o->opt)->loss_scaling == SCALE_FIXED)
-        p->factor = emit_scalar(g, t, 1 / type_options(o->opt)->loss_scale);
-    else if (type_options(o->opt)->loss_scaling == SCALE_DYNAMIC)
+    if (types->loss_scaling == SCALE_FIXED)
+        p->factor = emit_scalar(g, t, 1 / types->loss_scale);
+    else if (types->loss_scaling == SCALE_DYNAMIC)
         TRY(emit_dynamic_scale(o, p, t));
     if (has_value(p->ok))
         graph_add_output(g, group_name(applied, OUT_APPLIED, number_of(o, p)), p->ok);
@@ -468,7 +469,8 @@ static bool counts(const Optimizer *o, const Group *p)
 
 static Status emit_updates(Optimizer *o, Arena *scratch)
 {
-    const Group *end = o->group + 1 + update_options(o->opt)->n_group;
+    const UpdateOptions *updates = update_options(o->opt);
+    const Group *end = o->group + 1 + updates->n_group;
     ValueId shared = NO_VALUE;
 
     TRY(add_rates(o));
@@ -484,7 +486,7 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
     for (Group *p = o->group; p < end; p++)
         if (p->any)
             TRY(emit_factor(o, p, scratch));
-    for (int k = 0; k <= update_options(o->opt)->n_group; k++)
+    for (int k = 0; k <= updates->n_group; k++)
         TRY(emit_nodes(o, k));
     for (Group *p = o->group; p < end; p++)
         if (counts(o, p))
@@ -656,29 +658,28 @@ static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 static Status take_groups(Optimizer *o)
 {
     const BuildOptions *opt = o->opt;
+    const RecipeOptions *recipes = recipe_options(opt);
+    const UpdateOptions *updates = update_options(opt);
     Arena *a = o->g->arena;
 
-    if (!(o->group = ARENA_NEW(a, Group, 1 + update_options(opt)->n_group)))
+    if (!(o->group = ARENA_NEW(a, Group, 1 + updates->n_group)))
         return FAIL_NOMEM();
-    for (int k = 0; k <= update_options(opt)->n_group; k++) {
-        const UpdateGroup *u = k ? &update_options(opt)->group[k - 1] : NULL;
-        const OptimizerDef *def = u                                ? u->optimizer
-                                  : recipe_options(opt)->optimizer ? recipe_options(opt)->optimizer
-                                                                   : &optimizer_sgd;
+    for (int k = 0; k <= updates->n_group; k++) {
+        const UpdateGroup *u = k ? &updates->group[k - 1] : NULL;
+        const OptimizerDef *def = u ? u->optimizer : recipes->optimizer ? recipes->optimizer : &optimizer_sgd;
         Group *group = &o->group[k];
         Status st;
 
         if (def->of_file)
             return FAIL(E_INVALID, "--group '%s': the file says how all or none of its tensors are updated",
                         u->pattern);
-        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &update_options(opt)->clip };
+        *group = (Group){ .def = def, .clip = u && u->clip ? u->clip : &updates->clip };
         if (!(group->clip->norm >= 0))
             return FAIL(E_INVALID, "--clip-norm %g must not be negative", group->clip->norm);
         if (!(group->clip->value >= 0))
             return FAIL(E_INVALID, "--clip-value %g must not be negative", group->clip->value);
-        st = recipe_take(&group->settings, &def->recipe, "optimizer",
-                         u ? u->optimizer_args : recipe_options(opt)->optimizer_args,
-                         u ? u->settings : recipe_options(opt)->settings, a);
+        st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : recipes->optimizer_args,
+                         u ? u->settings : recipes->settings, a);
         TRY(u ? status_prefix(st, "--group '%s'", u->pattern) : st);
     }
     return ST_OK;
@@ -687,6 +688,7 @@ static Status take_groups(Optimizer *o)
 /* Checks the groups by the parameters that they have, and reports how many each has. */
 static Status check_groups(const Optimizer *o, Arena *scratch, Report *report)
 {
+    const UpdateOptions *updates = update_options(o->opt);
     const char **name = ARENA_NEW(scratch, const char *, o->n);
 
     if (!name)
@@ -694,8 +696,8 @@ static Status check_groups(const Optimizer *o, Arena *scratch, Report *report)
     for (int i = 0; i < o->n; i++)
         name[i] = value(o->g, o->pair[i].param)->name;
     TRY(update_groups_check(o->opt, name, o->n));
-    for (int k = 1; k <= update_options(o->opt)->n_group; k++) {
-        const UpdateGroup *group = &update_options(o->opt)->group[k - 1];
+    for (int k = 1; k <= updates->n_group; k++) {
+        const UpdateGroup *group = &updates->group[k - 1];
         int n = 0;
 
         for (int i = 0; i < o->n; i++)

@@ -1,13 +1,12 @@
 /* autodiff: adds the gradients of each loss by the parameters that it trains (graph/ir/autodiff.c). */
 #include "graph/ir/autodiff.h"
-
 #include "graph/ir/rewrite.h"
 #include "graph/ir/stop_gradient.h"
 #include "passes/model/parameters.h"
-#include "passes/report.h"
-#include "passes/update_groups.h"
 #include "passes/options/parameters.h"
 #include "passes/options/update.h"
+#include "passes/report.h"
+#include "passes/update_groups.h"
 
 static int collect_trainable(const Graph *g, ValueId *list)
 {
@@ -43,9 +42,11 @@ static Status find_loss(ValueId *out, Graph *g, const BuildOptions *opt, int k)
 
 static Status no_gradient(const BuildOptions *opt, int k, int n)
 {
+    const UpdateOptions *updates = update_options(opt);
+
     if (k)
         return FAIL(E_INVALID, "--group '%s': the loss '%s' depends on none of the %d parameters that it is to train",
-                    update_options(opt)->group[k - 1].pattern, update_options(opt)->group[k - 1].loss, n);
+                    updates->group[k - 1].pattern, updates->group[k - 1].loss, n);
     return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
 }
 
@@ -79,9 +80,10 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
  * tensors are reported by passes/model/parameters_obeyed.c. */
 static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const ValueId *param, const ValueId *grad)
 {
+    const ParameterOptions *parameters = parameter_options(ctx->opt);
     Problems wrong = { 0 };
 
-    for (int k = 0; k < parameter_options(ctx->opt)->n_train; k++) {
+    for (int k = 0; k < parameters->n_train; k++) {
         const char *pattern;
         bool any = false;
         int first = n;
@@ -89,7 +91,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
 
         for (int i = 0; i < n && !any; i++) {
             if (pattern_rule(ctx->opt, value(g, param[i])->name, &pattern) != PATTERN_TRAIN ||
-                pattern != parameter_options(ctx->opt)->train[k])
+                pattern != parameters->train[k])
                 continue;
             any = has_value(grad[i]);
             first = i < first ? i : first;
@@ -98,7 +100,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
             continue;
         TRY(report_way_end(&end, g, param[first], ctx->scratch));
         problems_add(&wrong, "--train '%s' trains nothing: the way of '%s' to the loss ends at %s",
-                     parameter_options(ctx->opt)->train[k], value(g, param[first])->name,
+                     parameters->train[k], value(g, param[first])->name,
                      end.node ? node_text(g, end.node) : "an output");
     }
     return problems_fail(&wrong, E_INVALID, "what is trained");

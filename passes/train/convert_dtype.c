@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "graph/ir/op.h"
+#include "passes/options/types.h"
 #include "passes/pass.h"
 #include "passes/passes.gen.h"
-#include "passes/options/types.h"
 
 static Status convert_tensor(const Tensor **out, Graph *g, const Tensor *t, DType to)
 {

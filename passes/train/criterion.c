@@ -11,24 +11,25 @@
  * a group of micro-batches takes the mean of their losses.
  *
  * In training the model's own outputs are removed, so no device holds the scores of the whole batch. */
+#include "passes/train/criterion.h"
+
 #include <string.h>
 
+#include "graph/ir/data_shapes.h"
 #include "graph/ir/emit.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/part_mean.gen.h"
-#include "graph/ir/data_shapes.h"
 #include "passes/batch_axis.h"
-#include "passes/train/class_axis.h"
-#include "passes/train/criterion.h"
-#include "passes/simplify/infer_shapes.h"
-#include "passes/report.h"
-#include "passes/update_groups.h"
 #include "passes/options/batch.h"
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
 #include "passes/options/update.h"
+#include "passes/report.h"
+#include "passes/simplify/infer_shapes.h"
+#include "passes/train/class_axis.h"
+#include "passes/update_groups.h"
 
 typedef struct {
     Graph *g;
@@ -48,8 +49,9 @@ typedef struct {
 
 static Status check_options(const BuildOptions *opt)
 {
-    const LossDef *loss = recipe_options(opt)->loss;
-    const MetricDef *metric = recipe_options(opt)->metric;
+    const RecipeOptions *recipes = recipe_options(opt);
+    const LossDef *loss = recipes->loss;
+    const MetricDef *metric = recipes->metric;
     const TargetOptions *o = target_options(opt);
     const bool classes = loss_has_classes(opt);
 
@@ -141,17 +143,18 @@ static Status find_own_loss(Criterion *c, const bool *is_loss)
 /* E_SHAPE unless there are as many scores as targets: a model that joins or picks rows of the batch has others. */
 static Status check_rows(const Criterion *c, const Shape *expected, int batch)
 {
+    const BatchOptions *given = batch_options(c->opt);
     const Shape *have = target_options(c->opt)->target_shape;
     char text[SHAPE_TEXT];
 
     if (!have || !shape_known(expected) || have->rank != expected->rank || batch < 0 || batch >= have->rank ||
-        have->dim[batch] != batch_options(c->opt)->batch || expected->dim[batch] == batch_options(c->opt)->batch)
+        have->dim[batch] != given->batch || expected->dim[batch] == given->batch)
         return ST_OK;
     return FAIL(
         E_SHAPE,
         "output '%s' is %s for a batch of %lld: the loss needs scores of each sample; --logits NAME names another "
         "output, or --loss output:NAME a loss within the model",
-        c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)batch_options(c->opt)->batch);
+        c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)given->batch);
 }
 
 static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batch)
@@ -230,26 +233,27 @@ static Status assume_soft_axis(Criterion *c, ClassAxis *a)
 /* `soft`: targets have the scores' shape. */
 static Status find_class_axis(Criterion *c, int *out, bool soft)
 {
+    const TargetOptions *target = target_options(c->opt);
     const Value *y = value(c->g, c->y);
     ClassAxis a = { .scores = *y->shape,
                     .batch = scores_batch_axis(c->g, c->opt, c->scores),
                     .classes = -1,
                     .output = c->scores->name };
 
-    if (target_options(c->opt)->class_weights && target_options(c->opt)->class_weights->shape.rank == 1)
-        a.classes = target_options(c->opt)->class_weights->shape.dim[0];
+    if (target->class_weights && target->class_weights->shape.rank == 1)
+        a.classes = target->class_weights->shape.dim[0];
     for (int i = 0; c->scores->dim_param && i < y->shape->rank; i++)
         a.open |= c->scores->dim_param[i] ? 1u << i : 0;
-    if (target_options(c->opt)->class_axis)
-        TRY(class_axis_set(&a, target_options(c->opt)->class_axis));
+    if (target->class_axis)
+        TRY(class_axis_set(&a, target->class_axis));
     else if (soft)
         TRY(assume_soft_axis(c, &a));
-    else if (target_options(c->opt)->target_shape)
-        TRY(class_axis_decide(&a, target_options(c->opt)->target_shape));
+    else if (target->target_shape)
+        TRY(class_axis_decide(&a, target->target_shape));
     else
         class_axis_assume(&a, c->g);
-    if (target_options(c->opt)->class_axis_found)
-        *target_options(c->opt)->class_axis_found = a;
+    if (target->class_axis_found)
+        *target->class_axis_found = a;
     *out = a.axis;
     return soft ? ST_OK : note_axis(c, &a);
 }
@@ -291,18 +295,17 @@ static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *
 /* `body`: scores and targets, with their classes along axis 1, and weights. */
 static Status add_sums(Criterion *c, const LossBody *body)
 {
+    const RecipeOptions *recipes = recipe_options(c->opt);
     LossBody b = *body;
 
-    recipe_options(c->opt)->loss->emit(&b, &c->loss);
+    recipes->loss->emit(&b, &c->loss);
     finish_sum(&c->num, &c->den, c->g, &b);
-    if (recipe_options(c->opt)->metric) {
-        b = (LossBody){
-            .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && recipe_options(c->opt)->metric->soft
-        };
+    if (recipes->metric) {
+        b = (LossBody){ .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && recipes->metric->soft };
         if (body->soft && !b.soft)
             b.target = EMIT(c->g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), body->target);
-        recipe_options(c->opt)->metric->emit(&b, &c->of_metric);
-        if (recipe_options(c->opt)->metric->table)
+        recipes->metric->emit(&b, &c->of_metric);
+        if (recipes->metric->table)
             c->metric[0] = b.sum;
         else
             finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
@@ -425,8 +428,9 @@ static Status criterion_is_trained(bool *out, const Graph *g, ValueId v, Arena *
 /* Sets the denominator to the sum of the --loss-weight output. */
 static Status add_weight_output(Criterion *c, Arena *scratch)
 {
+    const TargetOptions *target = target_options(c->opt);
     Graph *g = c->g;
-    const Output *w = output_named(g, target_options(c->opt)->loss_weight);
+    const Output *w = output_named(g, target->loss_weight);
     const DType loss = value(g, c->y)->dtype;
     const Shape scalar = shape_scalar();
     char text[SHAPE_TEXT];
@@ -434,7 +438,7 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
 
     if (!w)
         return FAIL(E_INVALID, "--loss-weight: the model has no output '%s'; expected one of its outputs, or sum",
-                    target_options(c->opt)->loss_weight);
+                    target->loss_weight);
     if (!shape_known(value(g, w->value)->shape))
         return FAIL(E_SHAPE, "--loss-weight: the shape of output '%s' is not known", w->name);
     if (shape_numel(value(g, c->y)->shape) != 1)
@@ -454,8 +458,9 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
 
 bool criterion_takes_own_means(const BuildOptions *opt)
 {
-    return target_options(opt)->mean_of_means && loss_is_output(opt) && !target_options(opt)->loss_is_sum &&
-           build_mode(opt) != BUILD_EVAL;
+    const TargetOptions *target = target_options(opt);
+
+    return target->mean_of_means && loss_is_output(opt) && !target->loss_is_sum && build_mode(opt) != BUILD_EVAL;
 }
 
 static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bool shared, ValueId weights)
@@ -486,13 +491,14 @@ static ValueId emit_mean(Criterion *c, const Output *o)
  * --loss-weight output, or the number of samples. */
 static Status add_weight(Criterion *c, Arena *scratch)
 {
+    const TargetOptions *target = target_options(c->opt);
     const DType t = value(c->g, c->y)->dtype;
 
-    if (target_options(c->opt)->loss_weight)
+    if (target->loss_weight)
         TRY(add_weight_output(c, scratch));
     if (criterion_takes_own_means(c->opt))
         c->den = emit_scalar(c->g, t, 1);
-    else if (!target_options(c->opt)->loss_weight)
+    else if (!target->loss_weight)
         c->den = emit_scalar(c->g, t, (double)batch_size(c->g, c->opt));
     return c->g->status;
 }
@@ -561,15 +567,16 @@ bool criterion_in_loss(const Graph *g, int output, const char *loss)
 
 static Status check_logged(const Criterion *c, const Output *o, const char *log_name, bool is_loss)
 {
+    const TargetOptions *target = target_options(c->opt);
     char text[SHAPE_TEXT];
 
     if (is_loss)
         TRY(check_output(c->g, o));
     if (!shape_known(value(c->g, o->value)->shape))
         return FAIL(E_SHAPE, "--loss outputs: the shape of output '%s' is not known", o->name);
-    if (is_loss && target_options(c->opt)->loss_weight && shape_numel(value(c->g, o->value)->shape) != 1)
-        return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number",
-                    target_options(c->opt)->loss_weight, o->name, shape_text(value(c->g, o->value)->shape, text));
+    if (is_loss && target->loss_weight && shape_numel(value(c->g, o->value)->shape) != 1)
+        return FAIL(E_SHAPE, "--loss-weight %s: output '%s', a loss, is %s; expected one number", target->loss_weight,
+                    o->name, shape_text(value(c->g, o->value)->shape, text));
     for (int i = 0; i < c->g->n_output; i++)
         if (&c->g->output[i] != o && !list_length(c->g, c->g->output[i].name) &&
             !strcmp(log_name, c->g->output[i].name))
@@ -604,12 +611,13 @@ static Status log_mean(Criterion *c, const char *log_name, ValueId mean)
  * have the same weight beside other batches. */
 static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss, Arena *scratch)
 {
+    const UpdateOptions *updates = update_options(c->opt);
     Graph *g = c->g;
 
     if (target_options(c->opt)->loss_is_sum)
         return FAIL(E_INVALID, "--loss-weight sum does not go with --loss outputs, which takes means");
     if (!(c->log = ARENA_NEW(g->arena, Output, (size_t)g->n_output + 1)) ||
-        !(c->own = ARENA_NEW(scratch, ValueId, (size_t)update_options(c->opt)->n_group + 1)))
+        !(c->own = ARENA_NEW(scratch, ValueId, (size_t)updates->n_group + 1)))
         return FAIL_NOMEM();
     TRY(add_weight(c, scratch));
     for (int i = 0; i < g->n_output; i++) {
@@ -625,8 +633,8 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
         mean = emit_mean(c, o);
         if (is_loss[i])
             add_to_loss(g, loss, mean);
-        for (int k = 0; k < update_options(c->opt)->n_group; k++)
-            if (update_options(c->opt)->group[k].loss && criterion_in_loss(g, i, update_options(c->opt)->group[k].loss))
+        for (int k = 0; k < updates->n_group; k++)
+            if (updates->group[k].loss && criterion_in_loss(g, i, updates->group[k].loss))
                 add_to_loss(g, &c->own[k], mean);
         TRY(log_mean(c, log_name, mean));
     }
@@ -637,10 +645,11 @@ static Status add_logged_losses(Criterion *c, ValueId *loss, const bool *is_loss
 /* Adds the losses of groups as outputs: their means, in accumulation times the denominator. */
 static Status add_own_losses(Criterion *c)
 {
+    const UpdateOptions *updates = update_options(c->opt);
     Graph *g = c->g;
 
-    for (int k = 0; k < update_options(c->opt)->n_group && !g->status; k++) {
-        const UpdateGroup *u = &update_options(c->opt)->group[k];
+    for (int k = 0; k < updates->n_group && !g->status; k++) {
+        const UpdateGroup *u = &updates->group[k];
         const char *name = u->loss ? arena_printf(g->arena, OUT_OWN_LOSS_PREFIX "%s", u->loss) : NULL;
 
         if (!u->loss || update_group_loss(c->opt, k + 1) != k + 1)
@@ -753,24 +762,25 @@ static Status replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
 
 static Status criterion_run(Graph *g, PassCtx *ctx)
 {
+    const TargetOptions *target = target_options(ctx->opt);
+    const RecipeOptions *recipes = recipe_options(ctx->opt);
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
-    const LossDef *def = recipe_options(ctx->opt)->loss;
-    const MetricDef *metric = recipe_options(ctx->opt)->metric;
-    const char *settings = recipe_options(ctx->opt)->settings;
+    const LossDef *def = recipes->loss;
+    const MetricDef *metric = recipes->metric;
+    const char *settings = recipes->settings;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
     bool *is_loss;
 
     graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
-    TRY(recipe_take(&c.loss, &def->recipe, "loss", recipe_options(ctx->opt)->loss_args, settings, g->arena));
+    TRY(recipe_take(&c.loss, &def->recipe, "loss", recipes->loss_args, settings, g->arena));
     if (metric)
-        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipe_options(ctx->opt)->metric_args, settings,
-                        g->arena));
+        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipes->metric_args, settings, g->arena));
     if (!(is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));
-    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, target_options(ctx->opt)->logits));
+    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, target->logits));
     TRY(note_applied_twice(&c, def));
     if (def->logs)
         TRY(add_logged_losses(&c, &loss, is_loss, ctx->scratch));
@@ -781,8 +791,7 @@ static Status criterion_run(Graph *g, PassCtx *ctx)
     else
         TRY(add_element_loss(&c));
     TRY(g->status);
-    if (target_options(ctx->opt)->mean_of_means && build_mode(ctx->opt) != BUILD_EVAL &&
-        !criterion_takes_own_means(ctx->opt)) {
+    if (target->mean_of_means && build_mode(ctx->opt) != BUILD_EVAL && !criterion_takes_own_means(ctx->opt)) {
         TRY(take_mean_of_means(&c));
         loss = c.num;
     } else if (def->target != TARGET_NONE)

@@ -10,12 +10,12 @@
  * the rows are parameters or constants, which wait for nothing.  Before precision, which would stand conversions in
  * between, and before autodiff. */
 #include "graph/ir/emit.h"
+#include "graph/ir/readers.h"
+#include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/product.gen.h"
-#include "graph/ir/rewrite.h"
-#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
 /* Does n divide the columns of a product that can take a bias in: of two matrices, the first perhaps with rows along

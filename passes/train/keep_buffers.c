@@ -4,11 +4,11 @@
  * with what, the run is warned (as of gradients that it stops at a place that the file lost). */
 #include <string.h>
 
-#include "graph/ir/traced_calls.h"
 #include "graph/ir/op.h"
+#include "graph/ir/traced_calls.h"
+#include "passes/options/parameters.h"
 #include "passes/pass.h"
 #include "passes/report.h"
-#include "passes/options/parameters.h"
 
 static bool training(const PassCtx *ctx) { return mode_in(ctx->opt, MODES_LEARN); }
 

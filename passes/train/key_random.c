@@ -5,8 +5,8 @@
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/random.h"
-#include "passes/pass.h"
 #include "passes/options/step.h"
+#include "passes/pass.h"
 
 static bool draws(const Node *n) { return (n->op->flags & OPF_RANDOM) && !n->op->domain; }
 

@@ -6,8 +6,8 @@
  * statistics and scales of normalisation left in float32.  It runs before autodiff: a gradient is computed like its
  * node, and the gradient of a conversion is the conversion back.  Outputs of the model keep their type. */
 #include "graph/ir/emit.h"
-#include "passes/pass.h"
 #include "passes/options/types.h"
+#include "passes/pass.h"
 
 static ValueId cast_const(Graph *g, const Value *v, DType to)
 {
@@ -53,13 +53,14 @@ static bool wants_low(const Graph *g, const Node *n, DType low)
 
 static Status precision_run(Graph *g, PassCtx *ctx)
 {
-    const DType low = type_options(ctx->opt)->precision;
+    const TypeOptions *o = type_options(ctx->opt);
+    const DType low = o->precision;
     const uint32_t n_node = g->n_node, n_value = g->n_value;
     ValueId *cast = ARENA_NEW(ctx->scratch, ValueId, n_value);
 
     if (low == DT_NONE || low == DT_FLOAT32)
         return ST_OK;
-    if (type_options(ctx->opt)->dtype == DT_FLOAT64)
+    if (o->dtype == DT_FLOAT64)
         return FAIL(E_INVALID, "--precision %s does not go with --dtype float64", dtype_name(low));
     if (!cast)
         return FAIL_NOMEM();

@@ -14,8 +14,8 @@
  * turns them on).  passes/model/parameters.c decided before which tensors are parameters. */
 #include <string.h>
 
-#include "graph/ir/traced_calls.h"
 #include "graph/ir/rewrite.h"
+#include "graph/ir/traced_calls.h"
 #include "passes/model/parameters.h"
 #include "passes/options/batch_norm.h"
 #include "passes/options/step.h"
@@ -199,20 +199,18 @@ static Status note_momentum(const Prepare *p)
 static Status prepare_node(Prepare *p, Node *n)
 {
     const BuildOptions *opt = p->ctx->opt;
+    const BatchNormOptions *norms = batch_norm_options(opt);
     const int replicas = replica_count(opt);
-    const bool sets =
-        replicas > 1 && (batch_norm_options(opt)->bn == BN_AVERAGE ||
-                         (batch_norm_options(opt)->bn == BN_LOCAL && batch_norm_options(opt)->own_buffers));
-    const bool groups = batch_norm_options(opt)->bn_group > 1 && batch_norm_options(opt)->bn_group < replicas;
+    const bool sets = replicas > 1 && (norms->bn == BN_AVERAGE || (norms->bn == BN_LOCAL && norms->own_buffers));
+    const bool groups = norms->bn_group > 1 && norms->bn_group < replicas;
     TrainMode mode = { .batch = training(p->ctx),
                        .updates = sees_batch(p->ctx),
-                       .sync =
-                           batch_norm_options(opt)->bn == BN_SYNC && !groups && batch_norm_options(opt)->bn_group != 1,
-                       .group = groups ? batch_norm_options(opt)->bn_group : 0,
-                       .unbiased = batch_norm_options(opt)->bn_unbiased,
-                       .clamp = batch_norm_options(opt)->bn_clamp && replicas > 1,
+                       .sync = norms->bn == BN_SYNC && !groups && norms->bn_group != 1,
+                       .group = groups ? norms->bn_group : 0,
+                       .unbiased = norms->bn_unbiased,
+                       .clamp = norms->bn_clamp && replicas > 1,
                        .sets = sets ? replicas : 0,
-                       .average = batch_norm_options(opt)->bn == BN_AVERAGE };
+                       .average = norms->bn == BN_AVERAGE };
     bool keeps = false;
 
     if (n->op->running_in) {

@@ -5,18 +5,19 @@
  * parameter, its layout and its pieces, is so of its mean. */
 #include <string.h>
 
-#include "passes/pass.h"
 #include "passes/options/update.h"
+#include "passes/pass.h"
 
 static Status read_means_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
+    const UpdateOptions *updates = update_options(opt);
 
-    for (uint32_t i = 1; update_options(opt)->has_mean && i < g->n_value; i++) {
+    for (uint32_t i = 1; updates->has_mean && i < g->n_value; i++) {
         const Value *v = g->value[i];
         const char *mean;
 
-        if (v->kind != V_STATE || !v->trainable || !update_options(opt)->has_mean(update_options(opt)->states, v->name))
+        if (v->kind != V_STATE || !v->trainable || !updates->has_mean(updates->states, v->name))
             continue;
         if (!(mean = arena_printf(g->arena, "%s." EMA_SUFFIX, v->name)))
             return FAIL_NOMEM();

@@ -11,27 +11,30 @@
 
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
-#include "passes/pass.h"
-#include "passes/update_groups.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
+#include "passes/pass.h"
+#include "passes/update_groups.h"
 
 LossScaleRule loss_scale_rule(const BuildOptions *opt)
 {
+    const TypeOptions *types = type_options(opt);
+
     static const LossScaleRule usual = { .first = 65536, .growth = 2, .backoff = 0.5, .interval = 2000 };
 
-    return type_options(opt)->scale_rule.interval ? type_options(opt)->scale_rule : usual;
+    return types->scale_rule.interval ? types->scale_rule : usual;
 }
 
 static ValueId add_scale(Graph *g, const BuildOptions *opt, DType dtype, int player)
 {
+    const TypeOptions *types = type_options(opt);
     char name[GROUP_NAME];
     float number = (float)loss_scale_rule(opt).first;
     const Tensor first = { DT_FLOAT32, shape_scalar(), &number };
     ValueId v;
 
-    if (type_options(opt)->loss_scaling == SCALE_FIXED)
-        return emit_scalar(g, dtype, type_options(opt)->loss_scale);
+    if (types->loss_scaling == SCALE_FIXED)
+        return emit_scalar(g, dtype, types->loss_scale);
     v = graph_add_state(g, group_name(name, STATE_LOSS_SCALE, player), &first, false);
     if (!g->status && strcmp(value(g, v)->name, name))
         g->status = FAIL(E_MODEL, "the model has a value of its own named '%s'", name);
@@ -54,6 +57,7 @@ static Status scale_own_loss(Graph *g, const BuildOptions *opt, int k, ValueId s
 static Status scale_loss_run(Graph *g, PassCtx *ctx)
 {
     const BuildOptions *opt = ctx->opt;
+    const UpdateOptions *updates = update_options(opt);
     const ValueId loss = graph_output(g, build_mode(opt) == BUILD_TRAIN ? OUT_LOSS : OUT_LOSS_SUM);
     ValueId scale = NO_VALUE; /* shared, unless there are players */
 
@@ -62,13 +66,13 @@ static Status scale_loss_run(Graph *g, PassCtx *ctx)
     if (!has_value(loss))
         return FAIL(E_INVALID, "training needs a loss: give --loss");
     graph_begin_purpose(g, PHASE_CRITERION, "scaled loss");
-    if (!update_options(opt)->turns) {
+    if (!updates->turns) {
         scale = add_scale(g, opt, value(g, loss)->dtype, 0);
         graph_add_output(g, OUT_SCALED_LOSS, EMIT(g, Mul, NULL, loss, scale));
     }
-    for (int k = 1; k <= update_options(opt)->n_group; k++)
+    for (int k = 1; k <= updates->n_group; k++)
         if (update_group_loss(opt, k) == k) {
-            const ValueId own = update_options(opt)->turns ? add_scale(g, opt, value(g, loss)->dtype, k) : scale;
+            const ValueId own = updates->turns ? add_scale(g, opt, value(g, loss)->dtype, k) : scale;
 
             TRY(g->status);
             TRY(scale_own_loss(g, opt, k, own));

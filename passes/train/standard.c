@@ -7,9 +7,9 @@
  * number is called "step".  Legal because runtimes feed outputs back.  Sizes are those that the graph was built for, so
  * no dimension keeps a symbol's name. */
 #include "graph/ir/lower.h"
+#include "passes/options/step.h"
 #include "passes/pass.h"
 #include "passes/train/next_outputs.h"
-#include "passes/options/step.h"
 
 #define STEP_NAME "step"
 

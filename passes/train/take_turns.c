@@ -15,10 +15,10 @@
 
 #include "graph/ir/emit.h"
 #include "graph/ops/update.gen.h"
+#include "passes/options/update.h"
 #include "passes/pass.h"
 #include "passes/train/criterion.h"
 #include "passes/update_groups.h"
-#include "passes/options/update.h"
 
 typedef struct {
     Graph *g;
@@ -136,8 +136,9 @@ static Status add_to_order(Turns *t, ValueId *copy, int k, uint32_t i)
 /* Copies what turn k's loss, an output or a list of them, needs of the nodes that earlier turns change. */
 static Status take_turn(Turns *t, int k)
 {
+    const UpdateOptions *updates = update_options(t->ctx->opt);
     Graph *g = t->g;
-    const UpdateGroup *u = &update_options(t->ctx->opt)->group[k - 1];
+    const UpdateGroup *u = &updates->group[k - 1];
     bool *loss = ARENA_NEW(t->ctx->scratch, bool, g->n_output + 1), any = false;
     ValueId *copy = ARENA_NEW(t->ctx->scratch, ValueId, t->n_value);
     const bool *needed;
@@ -147,11 +148,10 @@ static Status take_turn(Turns *t, int k)
     for (int i = 0; i < g->n_output; i++) {
         any |= loss[i] = criterion_in_loss(g, i, u->loss);
         for (int j = 1; loss[i] && j < k; j++)
-            if (update_group_loss(t->ctx->opt, j) == j &&
-                criterion_in_loss(g, i, update_options(t->ctx->opt)->group[j - 1].loss))
+            if (update_group_loss(t->ctx->opt, j) == j && criterion_in_loss(g, i, updates->group[j - 1].loss))
                 return FAIL(E_INVALID,
                             "--turns: output '%s' is a loss of group '%s' and of '%s', a turn each: expected one",
-                            g->output[i].name, update_options(t->ctx->opt)->group[j - 1].pattern, u->pattern);
+                            g->output[i].name, updates->group[j - 1].pattern, u->pattern);
     }
     if (!any)
         return FAIL(E_INVALID, "--group '%s': the model has no output '%s' to be a loss", u->pattern, u->loss);
@@ -206,7 +206,8 @@ static Status put_in_order(Turns *t)
 
 static Status take_turns_run(Graph *g, PassCtx *ctx)
 {
-    const int n_group = update_options(ctx->opt)->n_group;
+    const UpdateOptions *updates = update_options(ctx->opt);
+    const int n_group = updates->n_group;
     Turns t = { .g = g,
                 .ctx = ctx,
                 .n_node = g->n_node,
@@ -216,7 +217,7 @@ static Status take_turns_run(Graph *g, PassCtx *ctx)
                 .copied = ARENA_NEW(ctx->scratch, bool, g->n_node + 1),
                 .listed = ARENA_NEW(ctx->scratch, bool, g->n_node + 1) };
 
-    if (!update_options(ctx->opt)->turns)
+    if (!updates->turns)
         return ST_OK;
     /* at most each node and parameter again in each turn */
     t.order = ARENA_NEW(ctx->scratch, Node *, ((size_t)g->n_node + g->n_value) * ((size_t)n_group + 1));
