@@ -48,7 +48,9 @@ bool names_are_siblings(const char *a, const char *b)
 
 bool names_made_up(const char *name) { return !strchr(name, '.') || strstr(name, "::"); }
 
-const char *names_subject(const char *purpose)
+/* The parameter whose gradient or update a node's name mentions: "conv1.weight" in "all-reduce of gradient of
+ * conv1.weight". */
+static const char *subject_of(const char *purpose)
 {
     static const char of[] = " of ";
 
@@ -65,6 +67,6 @@ const char *names_of_group(Arena *a, const char *head, Node *const *list, int n)
 
     for (int i = 0; i < n && i < SHOWN; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? ", " : "", LONGEST,
-                                names_subject(list[i]->name));
+                                subject_of(list[i]->name));
     return n > SHOWN ? arena_printf(a, "%s (%s ... %d in all)", head, text, n) : arena_printf(a, "%s (%s)", head, text);
 }

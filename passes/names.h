@@ -13,9 +13,6 @@ bool names_are_siblings(const char *a, const char *b);
 /* A name that an exporter made, not one of a module's parameter: val_12, onnx::MatMul_34. */
 bool names_made_up(const char *name);
 
-/* The parameter whose gradient or update a node's name mentions: "conv1.weight" in "all-reduce of gradient of
- * conv1.weight". */
-const char *names_subject(const char *purpose);
 /* The name of a node that replaces all of the list: "HEAD (conv1.weight, bn1.bias ... 11 in all)"; NULL: no memory. */
 const char *names_of_group(Arena *a, const char *head, Node *const *list, int n);
 

@@ -85,7 +85,7 @@ static Status make_step(Graph *g, const Graph *model, const OnnxModel *onnx, con
         TRY(fix_rate(g, o, k));
     if (!b->parts.step.standard)
         next_outputs_drop_others(g);
-    TRY(b->parts.step.standard ? next_outputs_follow(g) : next_outputs_add(g));
+    TRY(b->parts.step.standard ? next_outputs_to_updates(g) : next_outputs_add(g));
     TRY(hold_sizes(g, model));
     if (!(ctx.scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();

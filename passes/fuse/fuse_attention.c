@@ -78,7 +78,7 @@ typedef struct {
     int rank;
     bool transposed; /* v is [.., D, T] */
     int64_t offset, size[4], step[4];
-} Operand;
+} Heads;
 
 /* ---- reading the pattern ---- */
 
@@ -341,7 +341,7 @@ static bool fuse_attention_find(const Fuse *f, const Node *softmax, Found *m)
 /* ---- operands in memory ---- */
 
 /* Makes `axis` of the view axis `as` of the operand.  False: it has more than one digit. */
-static bool read_axis(Operand *o, const Strided *s, int axis, int as)
+static bool read_axis(Heads *o, const Strided *s, int axis, int as)
 {
     Digit d;
     int n = strided_axis(s, axis, 1, &d);
@@ -352,14 +352,14 @@ static bool read_axis(Operand *o, const Strided *s, int axis, int as)
 }
 
 /* Reads the sizes and steps of an operand.  With three axes, the first counts samples, or heads of samples. */
-static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool transposed)
+static bool read_operand(Heads *o, const Fuse *f, ValueId v, bool transposed)
 {
     const int rank = value(f->g, v)->shape->rank;
     Strided s;
     Digit d[2];
     int n;
 
-    *o = (Operand){ .v = v, .rank = rank, .transposed = transposed };
+    *o = (Heads){ .v = v, .rank = rank, .transposed = transposed };
     strided_of(&s, &o->base, f->g, v);
     o->offset = s.offset;
     if (!read_axis(o, &s, transposed ? rank - 1 : rank - 2, 2) ||
@@ -375,13 +375,13 @@ static bool read_operand(Operand *o, const Fuse *f, ValueId v, bool transposed)
     return n >= 0;
 }
 
-static bool steps(const Operand *o, int axis, int64_t step) { return o->size[axis] == 1 || o->step[axis] == step; }
+static bool steps(const Heads *o, int axis, int64_t step) { return o->size[axis] == 1 || o->step[axis] == step; }
 
 /* PackedAttention's attributes of Q, K and V within one tensor, by the steps of the first operand: are a head's three
  * side by side, and do tokens come before samples? */
-static bool is_interleaved(const Operand *o) { return o->size[1] > 1 && o->step[1] == 3 * o->size[3]; }
+static bool is_interleaved(const Heads *o) { return o->size[1] > 1 && o->step[1] == 3 * o->size[3]; }
 
-static bool is_tokens_first(const Operand *o)
+static bool is_tokens_first(const Heads *o)
 {
     const int64_t width = 3 * o->size[1] * o->size[3];
 
@@ -389,10 +389,10 @@ static bool is_tokens_first(const Operand *o)
 }
 
 /* Elements from one of the three to the next. */
-static int64_t unit_of(const Operand *o) { return o->size[3] * (is_interleaved(o) ? 1 : o->size[1]); }
+static int64_t unit_of(const Heads *o) { return o->size[3] * (is_interleaved(o) ? 1 : o->size[1]); }
 
 /* Are the three the whole of one base?  Sets `order`, their places there. */
-static bool is_packed(int64_t order[3], const Operand o[3], const Graph *g)
+static bool is_packed(int64_t order[3], const Heads o[3], const Graph *g)
 {
     const int64_t *n = o->size, width = 3 * n[1] * n[3], unit = unit_of(o);
     const bool tokens_first = is_tokens_first(o);
@@ -438,7 +438,7 @@ static ValueId permuted(Graph *g, ValueId v, int rank, const int64_t *perm)
 static ValueId shaped(Graph *g, ValueId v, Shape s) { return emit_reshape(g, v, &s); }
 
 /* The operand as [B, T, H, D]. */
-static ValueId to_tokens(Graph *g, const Operand *o)
+static ValueId to_tokens(Graph *g, const Heads *o)
 {
     static const int64_t heads[2][4] = { { 0, 2, 1, 3 }, { 0, 3, 1, 2 } }, single[2][3] = { { 0, 1, 2 }, { 0, 2, 1 } };
     const int64_t *n = o->size;
@@ -459,7 +459,7 @@ static ValueId to_tokens(Graph *g, const Operand *o)
 }
 
 /* The mask of four axes.  The scores are [B, H, Tq, Tk], or with three axes [B H, Tq, Tk]. */
-static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
+static ValueId to_mask(Graph *g, ValueId v, int rank, const Heads *q)
 {
     const Shape *s = value(g, v)->shape;
     int64_t front[MAX_RANK] = { 0, 1, 2, 3 };
@@ -472,7 +472,7 @@ static ValueId to_mask(Graph *g, ValueId v, int rank, const Operand *q)
 }
 
 /* The node's mask: the chosen one, or the sum of those added; NO_VALUE: none. */
-static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
+static ValueId emit_mask(Graph *g, const Found *m, const Heads *q)
 {
     const DType dtype = value(g, m->q)->dtype;
     ValueId sum = NO_VALUE;
@@ -492,7 +492,7 @@ static ValueId emit_mask(Graph *g, const Found *m, const Operand *q)
 
 /* Drafts the attention node in place of the product with V: PackedAttention with the operands in that order, which the
  * draft keeps; `order` NULL: they are apart. */
-static void draft_node(Draft *d, const Found *m, const Operand o[3], const int64_t *order)
+static void draft_node(Draft *d, const Found *m, const Heads o[3], const int64_t *order)
 {
     Graph *g = d->g;
     const int64_t *n = o->size, width = 3 * n[1] * n[3];
@@ -554,7 +554,7 @@ static void read_through(const Fuse *f, ValueId result, const Strided *s, ValueI
 }
 
 /* Reads each operand as its own [B, T, D] or [B, H, T, D], when the three do not agree in samples and heads. */
-static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
+static void take_as_they_are(const Graph *g, const Found *m, Heads o[3])
 {
     const ValueId v[] = { m->q, m->k, m->v };
 
@@ -563,7 +563,7 @@ static void take_as_they_are(const Graph *g, const Found *m, Operand o[3])
         const bool transposed = i == 1 && !m->k_rows;
         const int r = s->rank;
 
-        o[i] = (Operand){ .v = v[i], .base = v[i], .rank = r, .transposed = transposed, .offset = -1 };
+        o[i] = (Heads){ .v = v[i], .base = v[i], .rank = r, .transposed = transposed, .offset = -1 };
         o[i].size[0] = s->dim[0];
         o[i].size[1] = r == 4 ? s->dim[1] : 1;
         o[i].size[2] = s->dim[transposed ? r - 1 : r - 2];
@@ -577,7 +577,7 @@ static bool fuse_attention_rewrite(Fuse *f, const Found *m)
     Graph *g = f->g;
     Draft *d = &f->draft;
     const ValueId result = m->last->out[0];
-    Operand o[3];
+    Heads o[3];
     ValueId by, base;
     Strided s;
     int64_t order[3];

@@ -25,7 +25,7 @@
 enum { MAX_TRIALS = 160, MAX_NODE_VISITS = 1 << 18 };
 
 static const int64_t batch_at[] = { 11, 13 }, length_at[] = { 16, 64, 224 };
-enum { WORLDS = 2, LENGTHS = sizeof length_at / sizeof *length_at };
+enum { SIZES = 2, LENGTHS = sizeof length_at / sizeof *length_at };
 
 /* Axes that go together: those of one name, or a single one. */
 typedef struct {
@@ -52,16 +52,16 @@ typedef struct {
     int axis;        /* the axis along which the scores grow; or GROWS_ */
     uint32_t failed; /* the first node that rejects its inputs, or n_node */
     Graph *model;    /* the model with its constants rewritten; NULL: they are not */
-    Graph *world[WORLDS];
+    Graph *bound[SIZES];
 } Trial;
 
 /* ---- one trial ---- */
 
 static void close_trial(Trial *t)
 {
-    for (int i = 0; i < WORLDS; i++) {
-        graph_free(t->world[i]);
-        t->world[i] = NULL;
+    for (int i = 0; i < SIZES; i++) {
+        graph_free(t->bound[i]);
+        t->bound[i] = NULL;
     }
     graph_free(t->model);
     t->model = NULL;
@@ -126,7 +126,7 @@ static Status find_batch_rewrite(Graph **out, const Find *f, PassCtx *ctx, const
 /* The axis along which an output grows in the trial.  Unlike growing_axis, an unknown length gives GROWS_OTHERWISE. */
 static int output_axis(const Trial *t, int output)
 {
-    const Graph *const *w = (const Graph *const *)t->world;
+    const Graph *const *w = (const Graph *const *)t->bound;
     const Shape *less = value(w[0], w[0]->output[output].value)->shape;
     const Shape *more = value(w[1], w[1]->output[output].value)->shape;
     int found = GROWS_NOWHERE;
@@ -157,14 +157,14 @@ static Status try_set(Trial *t, Find *f, const uint8_t *set)
         st = find_batch_rewrite(&t->model, f, &ctx, set, &good);
     g = t->model ? t->model : f->g;
     t->failed = good ? g->n_node : 0;
-    for (int i = 0; i < WORLDS && !st && t->failed == g->n_node; i++)
-        if (!(st = graph_clone_lending(&t->world[i], g))) {
-            find_batch_bind(t->world[i], f, set, batch_at[i]);
-            st = find_batch_infer_all(t->world[i], &ctx, &t->failed);
+    for (int i = 0; i < SIZES && !st && t->failed == g->n_node; i++)
+        if (!(st = graph_clone_lending(&t->bound[i], g))) {
+            find_batch_bind(t->bound[i], f, set, batch_at[i]);
+            st = find_batch_infer_all(t->bound[i], &ctx, &t->failed);
         }
     t->computes = !st && good && t->failed == g->n_node;
     if (t->computes) {
-        const Shape *s = f->scores < 0 ? NULL : value(t->world[0], t->world[0]->output[f->scores].value)->shape;
+        const Shape *s = f->scores < 0 ? NULL : value(t->bound[0], t->bound[0]->output[f->scores].value)->shape;
 
         t->axis = f->scores < 0 ? GROWS_OTHERWISE : output_axis(t, f->scores);
         t->grows = !s || s->rank < 1 || t->axis != GROWS_NOWHERE; /* a loss of one number does not grow */
@@ -527,7 +527,7 @@ static Status find_fixed(uint8_t *set, bool *may, Find *f, bool *found)
  * that grows with the batch.  Indices that are part of the samples may count within each sample. */
 static Status find_ordered(Find *f, const Trial *t, const uint8_t *set)
 {
-    const Graph *g = t->world[0], *more = t->world[1];
+    const Graph *g = t->bound[0], *more = t->bound[1];
     uint64_t *from = ARENA_NEW(f->ctx->scratch, uint64_t, g->n_value); /* by value: the inputs it is computed from */
 
     if (!from)

@@ -12,7 +12,7 @@
 #include "passes/options/replicas.h"
 #include "passes/simplify/infer_shapes.h"
 
-enum { WORLDS = 2 };
+enum { TRIALS = 2 };
 
 /* May the batch be of one sample? */
 static bool may_be_one(const Graph *g, const BuildOptions *opt)
@@ -47,7 +47,7 @@ int growing_axis(const Shape *less, const Shape *more)
     return found;
 }
 
-Status infer_world(Graph *g, PassCtx *ctx)
+Status trial_infer(Graph *g, PassCtx *ctx)
 {
     FOR_NODES(g, n) {
         Status st = infer_and_fold(g, ctx, n);
@@ -59,15 +59,15 @@ Status infer_world(Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-/* The caller frees the worlds, after a failure as well. */
-static Status mark(Graph *g, PassCtx *ctx, World *world)
+/* The caller frees the trial models, after a failure as well. */
+static Status mark(Graph *g, PassCtx *ctx, TrialModel *trial)
 {
-    for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&world[i], g, ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
-        TRY(infer_world(world[i].g, ctx));
+    for (int i = 0; i < TRIALS; i++) {
+        TRY(trial_open(&trial[i], g, ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
+        TRY(trial_infer(trial[i].g, ctx));
     }
     for (uint32_t i = 1; i < g->n_value; i++) {
-        const int axis = growing_axis(world[0].g->value[i]->shape, world[1].g->value[i]->shape);
+        const int axis = growing_axis(trial[0].g->value[i]->shape, trial[1].g->value[i]->shape);
 
         g->value[i]->batch_axis = (int8_t)(axis >= 0 ? axis + 1 : axis == GROWS_NOWHERE ? BATCH_NONE : BATCH_UNKNOWN);
         ctx->n_changed += g->value[i]->batch_axis > 0;
@@ -78,15 +78,15 @@ static Status mark(Graph *g, PassCtx *ctx, World *world)
 static Status mark_batch_run(Graph *g, PassCtx *ctx)
 {
     const ReplicaOptions *replicas = replica_options(ctx->opt);
-    World world[WORLDS] = { { NULL, 0 } };
+    TrialModel trial[TRIALS] = { { NULL, 0 } };
     Status st = ST_OK;
 
     if ((replicas->replicas < 2 && replicas->devices < 2) || graph_is_step(g) || !may_be_one(g, ctx->opt))
         return ST_OK;
     if (!(st = graph_sort(g)))
-        st = mark(g, ctx, world);
-    for (int i = 0; i < WORLDS; i++)
-        graph_free(world[i].g);
+        st = mark(g, ctx, trial);
+    for (int i = 0; i < TRIALS; i++)
+        graph_free(trial[i].g);
     return st;
 }
 

@@ -29,7 +29,7 @@ enum { MOST_HASHED = 4096, FEW = 3 };
 /* ---- onnxsim's lists ---- */
 
 /* *out: the next entry of the list at *s, up to `end`; NULL: there is none, or "... (+5 more)". */
-static Status next_entry(char **out, const char **s, const char *end, Trace *t, Arena *a)
+static Status next_entry(char **out, const char **s, const char *end, SimplifierTrace *t, Arena *a)
 {
     const char *stop = strstr(*s, end);
     size_t len = stop ? (size_t)(stop - *s) : strlen(*s);
@@ -69,14 +69,14 @@ static void split_node(Removed *out, char *text)
         *close = '\0';
 }
 
-Status trace_read(Trace *out, const Graph *g, Arena *a)
+Status trace_read(SimplifierTrace *out, const Graph *g, Arena *a)
 {
     const char *nodes = simplified_text(g, REMOVED_NODES), *changed = simplified_text(g, CHANGED_NODES),
                *values = simplified_text(g, REMOVED_VALUES);
     Removed of;
     char *text;
 
-    *out = (Trace){ .listed = !strcmp(simplified_text(g, SIMPLIFIER), ONNXSIM) };
+    *out = (SimplifierTrace){ .listed = !strcmp(simplified_text(g, SIMPLIFIER), ONNXSIM) };
     out->node = ARENA_NEW(a, Removed, count_entries(nodes));
     out->changed = ARENA_NEW(a, const char *, count_entries(changed));
     out->value = ARENA_NEW(a, const char *, count_entries(values));
@@ -106,7 +106,7 @@ Status trace_read(Trace *out, const Graph *g, Arena *a)
     return ST_OK;
 }
 
-bool trace_changed(const Trace *t, const char *node)
+bool trace_changed(const SimplifierTrace *t, const char *node)
 {
     bool found = false;
 
@@ -122,7 +122,7 @@ static bool is_parameters_name(const char *name)
     return last != name && *name != '/' && !names_made_up(name) && strcmp(last, "num_batches_tracked");
 }
 
-bool trace_lacks(const Trace *t, const Graph *g, const char *name)
+bool trace_lacks(const SimplifierTrace *t, const Graph *g, const char *name)
 {
     for (int i = 0; i < t->n_value; i++)
         if (!strcmp(t->value[i], name))
@@ -177,7 +177,7 @@ Status node_scope(const char **out, const Node *n, Arena *a)
 typedef struct {
     const Graph *g;
     const Uses *r;
-    const Trace *t;
+    const SimplifierTrace *t;
     Arena *a;
     const char **module; /* [node] NULL: unknown */
     int64_t least_equal; /* size of the smallest tensor that equals another; -1: not computed yet */
@@ -404,7 +404,7 @@ static Status by_changes(Meant *meant, const Find *f, const char *word)
     return ST_OK;
 }
 
-Status copies_find(Meant **out, const Graph *g, const Uses *r, const Trace *t, Arena *a)
+Status copies_find(Meant **out, const Graph *g, const Uses *r, const SimplifierTrace *t, Arena *a)
 {
     Find f = { .g = g, .r = r, .t = t, .a = a, .module = ARENA_NEW(a, const char *, g->n_node), .least_equal = -1 };
     Meant *meant = ARENA_NEW(a, Meant, r->first[g->n_value]);
@@ -459,7 +459,8 @@ static const char *and_more(int n, Arena *a)
 static bool looks_up(const Reader *r) { return r->n->op->param_in & 1 && r->n->op->index_range && !r->in; }
 
 /* Do several nodes read the tensor, and does the file not show whether they mean copies? */
-static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, uint32_t i)
+static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t,
+                                  uint32_t i)
 {
     const Value *v = g->value[i];
     bool open = false, copied = false, scoped = false;
@@ -476,7 +477,7 @@ static bool merged_copies_is_open(const Graph *g, const Uses *r, const Meant *me
                     is_parameters_name(v->name) && !tensor_is_filled(v->init));
 }
 
-static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
+static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t, PassCtx *ctx)
 {
     const ParameterOptions *p = parameter_options(ctx->opt);
 
@@ -499,7 +500,7 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
 }
 
 /* Warns of tensors that onnxsim removed and that no reader is known to mean. */
-static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
+static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t, PassCtx *ctx)
 {
     const char *lost = "";
     int n_lost = 0;
@@ -574,7 +575,7 @@ static Status find_gap(const char **gap, const Node **of, const Graph *g, const 
     return ST_OK;
 }
 
-static Status warn_gaps(const Graph *g, const Uses *r, const Trace *t, PassCtx *ctx)
+static Status warn_gaps(const Graph *g, const Uses *r, const SimplifierTrace *t, PassCtx *ctx)
 {
     if (!*simplified_text(g, SIMPLIFIER) || t->listed)
         return ST_OK;
@@ -595,7 +596,7 @@ static Status warn_gaps(const Graph *g, const Uses *r, const Trace *t, PassCtx *
 }
 
 /* A tool that merged equal tensors may have merged equal nodes without a trace: warns of nodes with several readers. */
-static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
+static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t, PassCtx *ctx)
 {
     const char *shared = "";
     int n_shared = 0;
@@ -617,7 +618,7 @@ static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, cons
                        shared, and_more(n_shared, ctx->scratch));
 }
 
-Status copies_warn(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx)
+Status copies_warn(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t, PassCtx *ctx)
 {
     TRY(warn_open(g, r, meant, t, ctx));
     TRY(warn_lost(g, r, meant, t, ctx));

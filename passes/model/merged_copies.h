@@ -18,14 +18,14 @@ typedef struct {
     const char **changed, **value;
     int n_node, n_changed, n_value;
     bool listed, cut; /* there are lists; one is written incompletely */
-} Trace;
+} SimplifierTrace;
 
 /* Reads the lists from the file's metadata. */
-Status trace_read(Trace *out, const Graph *g, Arena *a) CHECKED;
+Status trace_read(SimplifierTrace *out, const Graph *g, Arena *a) CHECKED;
 /* Did onnxsim change an input of the node of this name? */
-bool trace_changed(const Trace *t, const char *node);
+bool trace_changed(const SimplifierTrace *t, const char *node);
 /* Is it the name of a removed parameter that the graph still lacks? */
-bool trace_lacks(const Trace *t, const Graph *g, const char *name);
+bool trace_lacks(const SimplifierTrace *t, const Graph *g, const char *name);
 
 /* The name that modules give to the parameter at this input of an operator ("weight"); NULL: there is no common name.
  */
@@ -41,8 +41,8 @@ typedef struct {
 } Meant;
 
 /* *out: an array with an entry for each reader in `r`, in its order. */
-Status copies_find(Meant **out, const Graph *g, const Uses *r, const Trace *t, Arena *a) CHECKED;
+Status copies_find(Meant **out, const Graph *g, const Uses *r, const SimplifierTrace *t, Arena *a) CHECKED;
 /* Warns of tensors and nodes that may have been merged and stay one. */
-Status copies_warn(const Graph *g, const Uses *r, const Meant *meant, const Trace *t, PassCtx *ctx) CHECKED;
+Status copies_warn(const Graph *g, const Uses *r, const Meant *meant, const SimplifierTrace *t, PassCtx *ctx) CHECKED;
 
 #endif

@@ -24,13 +24,13 @@
 #include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
 
-enum { WORLDS = REBATCH_WORLDS, MAX_TRIALS = 256, MAX_CONE = 96 };
+enum { TRIALS = REBATCH_TRIALS, MAX_ATTEMPTS = 256, MAX_CONE = 96 };
 
 void rebatch_close(Rebatch *r)
 {
-    for (int i = 0; i < WORLDS; i++) {
-        graph_free(r->world[i].g);
-        r->world[i].g = NULL;
+    for (int i = 0; i < TRIALS; i++) {
+        graph_free(r->trial[i].g);
+        r->trial[i].g = NULL;
     }
 }
 
@@ -41,15 +41,15 @@ void rebatch_close(Rebatch *r)
 static bool keeps_b0(const Rebatch *r, const Node *n)
 {
     return r->b0_known && has_in(n, 0) && rebatch_axis(r, n->out[0]) < 0 &&
-           keeps_b0_rows(r->world, r->world[0].g->node[n->index], rebatch_axis(r, n->in[0]));
+           keeps_b0_rows(r->trial, r->trial[0].g->node[n->index], rebatch_axis(r, n->in[0]));
 }
 
 int rebatch_n_growing(const Rebatch *r, ValueId v)
 {
-    const Shape *at[WORLDS];
+    const Shape *at[TRIALS];
     int n = 0;
 
-    for (int i = 0; i < WORLDS; i++)
+    for (int i = 0; i < TRIALS; i++)
         if (!shape_known(at[i] = rebatch_shape(r, i, v)) || at[i]->rank != at[0]->rank)
             return 0;
     for (int a = 0; a < at[0]->rank; a++)
@@ -65,7 +65,7 @@ static bool mixes_samples(const Rebatch *r, const Node *n)
     int in = 0;
 
     if (!r->b0_known || r->may_mix[n->index] || n->op->flags & (OPF_SHAPE_ONLY | OPF_SELECTS) || out == 1 ||
-        !dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
+        !dtype_is_float(value(r->trial[0].g, n->out[0])->dtype))
         return false;
     for (int k = 0; k < (n->op->same & SAME_TYPED ? 1 : n->n_in); k++) /* CastLike reads a type */
         if (has_in(n, k) && rebatch_n_growing(r, n->in[k]) > in)
@@ -127,15 +127,16 @@ static Status rebatch_check_outputs(Rebatch *r, const Node *n, bool *good)
     return ST_OK;
 }
 
-/* Records that world `world` rejects the present node.  A trial's failure is no error of the pass, except E_NOMEM. */
-static Status disagree(Rebatch *r, int world, Status st, bool *good)
+/* Records that trial model `trial` rejects the present node.  A trial's failure is no error of the pass, except
+ * E_NOMEM. */
+static Status disagree(Rebatch *r, int trial, Status st, bool *good)
 {
     if (st == E_NOMEM)
         return st;
     *good = r->uneven = false;
-    r->undecidable |= world == 0;
-    r->world[world].g->status = ST_OK;
-    r->failed_world = world;
+    r->undecidable |= trial == 0;
+    r->trial[trial].g->status = ST_OK;
+    r->failed_trial = trial;
     return rebatch_set_reason(r, status_message());
 }
 
@@ -148,8 +149,8 @@ static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
     *good = true;
     for (size_t k = 0; k < r->n_edit; k++)
         if (edits_reader(&r->edit[k]) && r->edit[k].node == node) {
-            for (int i = 0; i < WORLDS && *good; i++) {
-                Status st = edit_world(&r->world[i], &r->edit[k], r->size[0]);
+            for (int i = 0; i < TRIALS && *good; i++) {
+                Status st = trial_edit(&r->trial[i], &r->edit[k], r->size[0]);
 
                 if (st)
                     TRY(disagree(r, i, st, good));
@@ -160,8 +161,8 @@ static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
         TRY(rebatch_decide(r, node, edited, good));
     if (*good && r->b0_known)
         TRY(rebatch_check_groups(r, n, good));
-    for (int i = 0; i < WORLDS && *good; i++) {
-        Graph *g = r->world[i].g;
+    for (int i = 0; i < TRIALS && *good; i++) {
+        Graph *g = r->trial[i].g;
         Status st = infer_and_fold(g, r->ctx, g->node[node]);
 
         if (st)
@@ -173,25 +174,25 @@ static Status rebatch_visit(Rebatch *r, uint32_t node, bool *good)
     return *good ? rebatch_check_outputs(r, n, good) : ST_OK;
 }
 
-/* Opens the worlds with the present edits and visits the nodes up to `last`.  *failed: the first node that does not
- * agree, or n_node. */
+/* Opens the trial models with the present edits and visits the nodes up to `last`.  *failed: the first node that does
+ * not agree, or n_node. */
 static Status rebatch_walk(Rebatch *r, uint32_t last, uint32_t *failed)
 {
     r->undecidable = r->loses_rows = r->keeps_size = r->mixes = r->by_sample = r->open_dims = false;
-    r->failed_world = 0;
+    r->failed_trial = 0;
     r->decided = NULL;
     rebatch_close(r);
-    for (int i = 0; i < WORLDS; i++) {
-        TRY(open_world(&r->world[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
+    for (int i = 0; i < TRIALS; i++) {
+        TRY(trial_open(&r->trial[i], r->g, r->ctx->opt, r->size[i], OPEN_SIZE));
         for (size_t k = 0; k < r->n_edit; k++)
             if (!edits_reader(&r->edit[k]))
-                TRY(edit_world(&r->world[i], &r->edit[k], r->size[0]));
+                TRY(trial_edit(&r->trial[i], &r->edit[k], r->size[0]));
     }
     for (int i = 0; i < r->g->n_input; i++) {
         const Shape *s = value(r->g, r->g->input[i])->shape;
 
         for (int a = 0; a < s->rank; a++)
-            r->open_dims |= s->dim[a] < 0 && rebatch_axis(r, r->world[0].g->input[i]) != a;
+            r->open_dims |= s->dim[a] < 0 && rebatch_axis(r, r->trial[0].g->input[i]) != a;
     }
     for (*failed = 0; *failed <= last && *failed < r->g->n_node; (*failed)++) {
         bool good = true;
@@ -233,7 +234,7 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
 
 /* *helps: does every node up to `node` agree once the edit is made?  Where the edit only changes the reason for which
  * `node` fails, a second edit is tried with it: an LSTM has two initial states that hold the batch.  An edit that does
- * not help is dropped, and the worlds become stale. */
+ * not help is dropped, and the trial models become stale. */
 static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
 {
     size_t before = r->n_edit;
@@ -242,12 +243,12 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
     Status st = ST_OK;
 
     *helps = false;
-    if (r->trials++ >= MAX_TRIALS)
+    if (r->attempts++ >= MAX_ATTEMPTS)
         return ST_OK;
     TRY(rebatch_add(r, e));
     TRY(rebatch_walk(r, node, &failed));
     *helps = failed == r->g->n_node && !r->undecidable;
-    if (!*helps && failed == node && !r->undecidable && r->failed_world && !r->second_edit &&
+    if (!*helps && failed == node && !r->undecidable && r->failed_trial && !r->second_edit &&
         strcmp(reason, r->reason) != 0) {
         r->second_edit = true;
         r->stale = false;
@@ -266,7 +267,7 @@ static Status try_edit(Rebatch *r, const Edit *e, uint32_t node, bool *helps)
 /* Tries the elements of an integer input that are b0 (`multiples`: a larger multiple of it). */
 static Status try_elements(Rebatch *r, uint32_t at, int in, bool multiples, uint32_t node, bool *helps)
 {
-    const Tensor *t = fixed_ints(r->world, at, in);
+    const Tensor *t = fixed_ints(r->trial, at, in);
     int64_t list[MAX_RANK];
     int n = t ? (int)tensor_numel(t) : 0;
 
@@ -311,7 +312,7 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
 
                 if (!multiples)
                     TRY(try_constant(r, r->g->node[cone[i]]->in[k], node, helps));
-                if (!*helps && r->stale) { /* try_elements reads the worlds without the failed trial */
+                if (!*helps && r->stale) { /* try_elements reads the trial models without the failed attempt */
                     r->stale = false;
                     TRY(rebatch_walk(r, node, &failed));
                 }
@@ -380,7 +381,7 @@ static Status rebatch_search(Rebatch *r, uint32_t *failed)
         if (!r->loses_rows && !r->mixes)
             TRY(search_cone(r, *failed, cone, n, &helps));
         r->reason = reason;
-        if (helps || (r->trials++ < MAX_TRIALS && choose_again(r, cone, n)))
+        if (helps || (r->attempts++ < MAX_ATTEMPTS && choose_again(r, cone, n)))
             continue;
         if (n_edit)
             memcpy(r->edit, edit, n_edit * sizeof *edit);
@@ -461,7 +462,7 @@ static Status find_b0(Rebatch *r, int64_t *b0)
     if (failed == r->g->n_node)
         return note_own_rows(r);
     for (size_t i = 0; i < sizeof usual / sizeof *usual && !*b0; i++) {
-        for (int k = 0; k < WORLDS; k++)
+        for (int k = 0; k < TRIALS; k++)
             r->size[k] = usual[i];
         TRY(rebatch_walk(r, r->g->n_node, &failed));
         if (failed == r->g->n_node)
@@ -500,7 +501,7 @@ static Status note_edit(const Rebatch *r, const Edit *e)
 /* Makes the edits in the model, which reads the batch size off its first input that has the batch. */
 static Status rebatch_apply(Rebatch *r)
 {
-    World other = { NULL, r->size[0] };
+    TrialModel other = { NULL, r->size[0] };
     int axis = -1, n_constant = 0, input = 0;
     Status st = ST_OK;
 
@@ -508,11 +509,11 @@ static Status rebatch_apply(Rebatch *r)
         input++;
     if (axis < 0 || !r->n_edit)
         return ST_OK;
-    if (r->open_dims && !(st = open_world(&other, r->g, r->ctx->opt, r->size[0], OTHER_OPEN_SIZE)))
-        st = infer_world(other.g, r->ctx);
+    if (r->open_dims && !(st = trial_open(&other, r->g, r->ctx->opt, r->size[0], OTHER_OPEN_SIZE)))
+        st = trial_infer(other.g, r->ctx);
     for (size_t k = 0; k < r->n_edit && !st; k++) {
         if (!(st = note_edit(r, &r->edit[k])))
-            st = edit_model(r->g, &r->edit[k], r->size[0], r->world, other.g, r->g->input[input], axis);
+            st = edit_model(r->g, &r->edit[k], r->size[0], r->trial, other.g, r->g->input[input], axis);
         n_constant += r->edit[k].kind != EDIT_ROWS;
         r->ctx->n_changed++;
     }
@@ -569,13 +570,13 @@ static Status set_wanted_reason(Rebatch *r, uint32_t node, int64_t want)
 {
     uint32_t again;
 
-    if (!r->failed_world)
+    if (!r->failed_trial)
         return ST_OK;
     if (want > 0 && want != r->size[0]) {
         r->size[1] = want;
         r->size[2] += r->size[2] == want;
         TRY(rebatch_walk(r, node, &again));
-        if (again == node && r->failed_world == 1)
+        if (again == node && r->failed_trial == 1)
             return ST_OK;
     }
     return rebatch_set_reason(

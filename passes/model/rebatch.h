@@ -1,5 +1,5 @@
-/* A model at other batch sizes than the one that its constants were written for: edits of constants, trial models bound
- * to one batch size ("worlds"), and rows that nodes take of the batch. */
+/* A model at other batch sizes than the one that its constants were written for: edits of constants, trial models,
+ * bound to one batch size each, and rows that nodes take of the batch. */
 #ifndef DPX_REBATCH_H
 #define DPX_REBATCH_H
 
@@ -38,18 +38,18 @@ static inline bool edits_reader(const Edit *e) { return e->kind == EDIT_ELEMENT 
 typedef struct {
     Graph *g;
     int64_t batch;
-} World;
+} TrialModel;
 
-/* Sizes of worlds that --input-shape leaves open. */
+/* Sizes of trial models that --input-shape leaves open. */
 enum { OPEN_SIZE = 16, OTHER_OPEN_SIZE = 32 };
 
 /* Makes a copy of g that borrows its constants.  Sizes that --input-shape leaves open become `open`.  The caller frees
  * w->g, after a failure as well. */
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open) CHECKED;
+Status trial_open(TrialModel *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open) CHECKED;
 
 /* ---- mark_batch.c ---- */
 /* Infers types and shapes of all values, where they can be inferred. */
-Status infer_world(Graph *g, PassCtx *ctx) CHECKED;
+Status trial_infer(Graph *g, PassCtx *ctx) CHECKED;
 
 enum { LESS_SAMPLES = 2, MORE_SAMPLES = 3 }; /* batch sizes whose shapes are compared */
 enum { GROWS_NOWHERE = -1, GROWS_OTHERWISE = -2 };
@@ -57,7 +57,7 @@ enum { GROWS_NOWHERE = -1, GROWS_OTHERWISE = -2 };
 int growing_axis(const Shape *less, const Shape *more);
 
 /* ---- rebatch_select.c ---- */
-enum { REBATCH_WORLDS = 3 }; /* at the size of the file, then at two others */
+enum { REBATCH_TRIALS = 3 }; /* at the size of the file, then at two others */
 
 typedef enum {
     SELECT_OTHER,   /* takes no rows along the axis, or is unknown */
@@ -77,13 +77,13 @@ typedef struct {
 } Selection;
 
 /* Determines which rows the node takes of its first input, whose `axis` is [front, batch, any]. */
-Status select_rows(Selection *out, const World *world, uint32_t node, int axis, int64_t front) CHECKED;
+Status select_rows(Selection *out, const TrialModel *trial, uint32_t node, int axis, int64_t front) CHECKED;
 
-/* Does this node of the first world, which takes all rows along `axis` of its first input at the size of the file, give
- * that number of rows at any size? */
-bool keeps_b0_rows(const World *world, const Node *n, int axis);
+/* Does this node of the first trial model, which takes all rows along `axis` of its first input at the size of the
+ * file, give that number of rows at any size? */
+bool keeps_b0_rows(const TrialModel *trial, const Node *n, int axis);
 /* The integers at an input, if they are the same, MAX_RANK at most, at every size; else NULL. */
-const Tensor *fixed_ints(const World *world, uint32_t node, int in);
+const Tensor *fixed_ints(const TrialModel *trial, uint32_t node, int in);
 
 /* ---- rebatch_edit.c ---- */
 /* Are all rows along the axis equal to the bit? */
@@ -93,13 +93,13 @@ bool counts_on(const Tensor *t, int64_t *step);
 /* Has the tensor, whose rows along `at` are equal, equal rows along `axis` as well, so that these are an expanded row?
  * A float tensor of one number (zeros, ones) is no evidence: its elements may be parameters. */
 bool rows_equal_too(const Tensor *t, int at, int axis);
-/* Makes the edit in a world, by a constant for w->batch; the file's constants are for batches of b0.  EDIT_ELEMENT and
- * EDIT_LIST need the input to be inferred. */
-Status edit_world(World *w, const Edit *e, int64_t b0) CHECKED;
+/* Makes the edit in a trial model, by a constant for w->batch; the file's constants are for batches of b0. EDIT_ELEMENT
+ * and EDIT_LIST need the input to be inferred. */
+Status trial_edit(TrialModel *w, const Edit *e, int64_t b0) CHECKED;
 /* Makes the edit in the model, for any batch size, which nodes read off `batch_axis` of `batch_input`.  `known`: the
- * worlds at b0 and at another size, inferred.  `other`: if inputs have open sizes besides the batch, the model at b0
- * with other values of these, inferred; else NULL.  The caller sorts the graph afterwards. */
-Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, const Graph *other, ValueId batch_input,
+ * trial models at b0 and at another size, inferred.  `other`: if inputs have open sizes besides the batch, the model at
+ * b0 with other values of these, inferred; else NULL.  The caller sorts the graph afterwards. */
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const TrialModel *known, const Graph *other, ValueId batch_input,
                   int batch_axis) CHECKED;
 
 #endif

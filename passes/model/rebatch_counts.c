@@ -60,7 +60,7 @@ static Sum rebatch_counts_sum_of(const Rebatch *r, const Node *n, const Sum *of)
     for (int k = 0; k < n->n_in && !s.summed; k++) {
         const Shape *in = has_in(n, k) ? rebatch_shape(r, 0, n->in[k]) : NULL;
 
-        if (!in || !dtype_is_float(value(r->world[0].g, n->in[k])->dtype))
+        if (!in || !dtype_is_float(value(r->trial[0].g, n->in[k])->dtype))
             continue;
         if (of[n->in[k].i].summed)
             s = of[n->in[k].i];
@@ -122,8 +122,8 @@ static bool has_number(const Rebatch *r, const Node *n, int in, double *x)
 {
     double other;
 
-    return has_in(n, in) && has_in(n, 1 - in) && number_of(r->world[0].g, n->in[1 - in], MAX_DEPTH, x) &&
-           number_of(r->world[1].g, n->in[1 - in], MAX_DEPTH, &other) && *x == other;
+    return has_in(n, in) && has_in(n, 1 - in) && number_of(r->trial[0].g, n->in[1 - in], MAX_DEPTH, x) &&
+           number_of(r->trial[1].g, n->in[1 - in], MAX_DEPTH, &other) && *x == other;
 }
 
 static bool multiplies(const Node *n, int in) { return n->op == &op_Mul || (n->op == &op_Div && in == 0); }
@@ -216,7 +216,7 @@ Status rebatch_note_counts(const Rebatch *r, int64_t want)
                 TRY(rebatch_counts_warn(r, want, n, x, "of what the batch gives", "the logarithm"));
                 break;
             }
-        if (n->n_out && has_value(n->out[0]) && dtype_is_float(value(r->world[0].g, n->out[0])->dtype))
+        if (n->n_out && has_value(n->out[0]) && dtype_is_float(value(r->trial[0].g, n->out[0])->dtype))
             TRY(check_terms(r, want, of, n));
         if (s.summed)
             of[n->out[0].i] = s;

@@ -3,7 +3,7 @@
 
 #include "passes/pass.h"
 
-enum { WORLDS = REBATCH_WORLDS };
+enum { TRIALS = REBATCH_TRIALS };
 
 Status rebatch_add(Rebatch *r, const Edit *e)
 {
@@ -18,7 +18,7 @@ Status rebatch_add(Rebatch *r, const Edit *e)
 
 /* ---- Reshape ---- */
 
-const Shape *rebatch_shape(const Rebatch *r, int world, ValueId v) { return value(r->world[world].g, v)->shape; }
+const Shape *rebatch_shape(const Rebatch *r, int trial, ValueId v) { return value(r->trial[trial].g, v)->shape; }
 
 /* Is a / b = m / n?  False where a product overflows. */
 static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
@@ -30,10 +30,10 @@ static bool in_proportion(int64_t a, int64_t b, int64_t m, int64_t n)
 
 int rebatch_axis(const Rebatch *r, ValueId v)
 {
-    const Shape *at[WORLDS];
+    const Shape *at[TRIALS];
     int axis = -1;
 
-    for (int i = 0; i < WORLDS; i++)
+    for (int i = 0; i < TRIALS; i++)
         if (!shape_known(at[i] = rebatch_shape(r, i, v)) || at[i]->rank != at[0]->rank)
             return -1;
     for (int a = 0; a < at[0]->rank; a++) {
@@ -74,22 +74,22 @@ static int choose_axis(Rebatch *r, uint32_t node, int64_t before, const Shape *y
     return found;
 }
 
-/* In this world, does `axis` of the output, [...] = y at b0, grow with the batch? */
-static bool grows_as_wanted(Rebatch *r, int world, uint32_t node, const Shape *y, int axis)
+/* In this trial model, does `axis` of the output, [...] = y at b0, grow with the batch? */
+static bool grows_as_wanted(Rebatch *r, int trial, uint32_t node, const Shape *y, int axis)
 {
-    Graph *g = r->world[world].g;
+    Graph *g = r->trial[trial].g;
     Shape want = *y;
 
-    want.dim[axis] = want.dim[axis] / r->size[0] * r->size[world];
-    return !node_infer(g, g->node[node]) && shape_eq(rebatch_shape(r, world, g->node[node]->out[0]), &want);
+    want.dim[axis] = want.dim[axis] / r->size[0] * r->size[trial];
+    return !node_infer(g, g->node[node]) && shape_eq(rebatch_shape(r, trial, g->node[node]->out[0]), &want);
 }
 
 /* Lets the axis of the result that takes the batch grow with it, by an edit if the Reshape does not do so already. */
 static Status decide_reshape(Rebatch *r, uint32_t node)
 {
-    Graph *g = r->world[0].g;
+    Graph *g = r->trial[0].g;
     Node *n = g->node[node];
-    const Tensor *target = fixed_ints(r->world, node, 1);
+    const Tensor *target = fixed_ints(r->trial, node, 1);
     int from = target ? rebatch_axis(r, n->in[0]) : -1, to;
     const Shape *y;
     Edit e = { .kind = EDIT_ELEMENT, .node = node, .in = 1 };
@@ -104,8 +104,8 @@ static Status decide_reshape(Rebatch *r, uint32_t node)
     e.at = to;
     e.size = y->dim[to];
     TRY(rebatch_add(r, &e));
-    for (int i = 0; i < WORLDS; i++)
-        TRY(edit_world(&r->world[i], &e, r->size[0]));
+    for (int i = 0; i < TRIALS; i++)
+        TRY(trial_edit(&r->trial[i], &e, r->size[0]));
     return ST_OK;
 }
 
@@ -157,9 +157,9 @@ void rebatch_follow(Rebatch *r, const Node *n, ValueId out)
 
 bool rebatch_evenly(const Rebatch *r, ValueId v)
 {
-    const Shape *at[WORLDS];
+    const Shape *at[TRIALS];
 
-    for (int i = 0; i < WORLDS; i++)
+    for (int i = 0; i < TRIALS; i++)
         if ((at[i] = rebatch_shape(r, i, v))->rank != at[0]->rank || !shape_known(at[i]))
             return false;
     for (int a = 0; a < at[0]->rank; a++)
@@ -176,8 +176,8 @@ static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
 {
     bool ok = true;
 
-    for (int i = 0; i < WORLDS && ok; i++) {
-        Graph *g = r->world[i].g;
+    for (int i = 0; i < TRIALS && ok; i++) {
+        Graph *g = r->trial[i].g;
 
         ok = !node_infer(g, g->node[node]);
         g->status = ST_OK;
@@ -188,18 +188,18 @@ static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
 /* Keeps the edit if the output then has the batch where input 0 has it, and sets *good; else undoes the edit. */
 static Status try_size(Rebatch *r, const Edit *e, bool *good)
 {
-    ValueId before[WORLDS];
+    ValueId before[TRIALS];
 
-    for (int i = 0; i < WORLDS; i++) {
-        before[i] = r->world[i].g->node[e->node]->in[e->in];
-        TRY(edit_world(&r->world[i], e, r->size[0]));
+    for (int i = 0; i < TRIALS; i++) {
+        before[i] = r->trial[i].g->node[e->node]->in[e->in];
+        TRY(trial_edit(&r->trial[i], e, r->size[0]));
     }
     *good = rebatch_decide_infer_all(r, e->node) &&
             rebatch_axis(r, r->g->node[e->node]->out[0]) == rebatch_axis(r, r->g->node[e->node]->in[0]);
     if (*good)
         return rebatch_add(r, e);
-    for (int i = 0; i < WORLDS; i++)
-        node_set_input(r->world[i].g, r->world[i].g->node[e->node], e->in, before[i]);
+    for (int i = 0; i < TRIALS; i++)
+        node_set_input(r->trial[i].g, r->trial[i].g->node[e->node], e->in, before[i]);
     return ST_OK;
 }
 
@@ -214,12 +214,12 @@ static Status decide_sizes(Rebatch *r, uint32_t node, bool *done)
     if (n->op->flags & (OPF_SELECTS | OPF_SHAPE_ONLY) || n->n_in < 2 || !has_in(n, 0) || !has_out(n, 0) ||
         rebatch_axis(r, n->in[0]) < 0 || !rebatch_decide_infer_all(r, node))
         return ST_OK;
-    for (int i = 1; i < WORLDS; i++)
+    for (int i = 1; i < TRIALS; i++)
         if (!shape_known(rebatch_shape(r, i, n->out[0])) ||
             !shape_eq(rebatch_shape(r, i, n->out[0]), rebatch_shape(r, 0, n->out[0])))
             return ST_OK;
     for (int in = 1; in < n->n_in && !*done; in++) {
-        const Tensor *t = fixed_ints(r->world, node, in);
+        const Tensor *t = fixed_ints(r->trial, node, in);
 
         for (int64_t i = 0; t && i < tensor_numel(t) && !*done; i++)
             if (tensor_int(t, i) > 0 && tensor_int(t, i) % r->size[0] == 0)
@@ -241,11 +241,11 @@ Status rebatch_set_reason(Rebatch *r, const char *text)
 
 Status rebatch_select(const Rebatch *r, uint32_t node, Selection *s)
 {
-    ValueId data = r->world[0].g->node[node]->n_in ? r->world[0].g->node[node]->in[0] : NO_VALUE;
+    ValueId data = r->trial[0].g->node[node]->n_in ? r->trial[0].g->node[node]->in[0] : NO_VALUE;
     int axis = has_value(data) ? rebatch_axis(r, data) : -1;
 
     *s = (Selection){ .kind = SELECT_OTHER };
-    return axis < 0 ? ST_OK : select_rows(s, r->world, node, axis, r->batch_front[data.i] ? r->batch_front[data.i] : 1);
+    return axis < 0 ? ST_OK : select_rows(s, r->trial, node, axis, r->batch_front[data.i] ? r->batch_front[data.i] : 1);
 }
 
 /* Makes a node that takes rows of b0 samples take those of all samples.  *good becomes false where no edit does. */
@@ -262,8 +262,8 @@ static Status decide_rows(Rebatch *r, uint32_t node, bool *good)
     r->rows_front[node] = s.front;
     for (int k = 0; k < s.n_edit; k++) {
         TRY(rebatch_add(r, &s.edit[k]));
-        for (int i = 0; i < WORLDS; i++)
-            TRY(edit_world(&r->world[i], &s.edit[k], r->size[0]));
+        for (int i = 0; i < TRIALS; i++)
+            TRY(trial_edit(&r->trial[i], &s.edit[k], r->size[0]));
     }
     if (s.kind != SELECT_LOSES)
         return ST_OK;

@@ -9,8 +9,8 @@
 typedef struct {
     Graph *g;
     PassCtx *ctx;
-    World world[REBATCH_WORLDS]; /* at b0, then at two other sizes */
-    int64_t size[REBATCH_WORLDS];
+    TrialModel trial[REBATCH_TRIALS]; /* at b0, then at two other sizes */
+    int64_t size[REBATCH_TRIALS];
     Edit *edit;
     size_t n_edit, cap_edit;
     uint8_t *choice, *n_choice; /* by node: the number of the axis that a Reshape gives to the batch, of how many */
@@ -19,9 +19,9 @@ typedef struct {
     int64_t *rows_front;  /* by node: batch_front of the rows that the node takes; 0: it takes none */
     bool open_dims;       /* inputs have open sizes besides the batch */
     bool b0_known;        /* the file's batch size is known, and Reshapes are edited by it */
-    int trials;           /* edits and choices tried so far */
+    int attempts;         /* edits and choices tried so far */
     bool second_edit;     /* an edit is tried beside another */
-    bool stale;           /* the worlds contain an edit that did not help */
+    bool stale;           /* the trial models contain an edit that did not help */
 
     /* why the present walk ended */
     bool undecidable;    /* the node fails at b0 too, or depends on data */
@@ -30,15 +30,15 @@ typedef struct {
     bool by_sample;      /* it is a convolution with a group for each sample; loses_rows is set as well */
     bool mixes;          /* it mixes samples, which is no fault */
     bool keeps_size;     /* it has as many rows at any size as the batch had */
-    int failed_world;    /* the world in which inference failed; 0: inference did not fail */
+    int failed_trial;    /* the trial model in which inference failed; 0: inference did not fail */
     const char *reason;  /* a message */
     const Node *decided; /* the first Decided node whose value differs at another size; NULL: none */
 
     bool *may_mix; /* by node: it mixes samples whatever axes Reshapes choose */
 } Rebatch;
 
-/* The shape of a value in a world. */
-const Shape *rebatch_shape(const Rebatch *r, int world, ValueId v);
+/* The shape of a value in a trial model. */
+const Shape *rebatch_shape(const Rebatch *r, int trial, ValueId v);
 /* The one axis whose size is proportional to the batch, if no other axis changes with the batch; else -1. */
 int rebatch_axis(const Rebatch *r, ValueId v);
 /* Does every axis grow with the batch by a fixed amount a sample? */

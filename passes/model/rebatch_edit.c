@@ -1,5 +1,5 @@
-/* The edits of rebatch.h.  In a world an edit is a constant for one batch size.  In the model it is nodes that read the
- * batch size off an input, or 0 or -1 in the target of a Reshape. */
+/* The edits of rebatch.h.  In a trial model an edit is a constant for one batch size.  In the model it is nodes that
+ * read the batch size off an input, or 0 or -1 in the target of a Reshape. */
 #include <string.h>
 
 #include "graph/base/arena.h"
@@ -17,13 +17,13 @@
 #include "passes/options/batch.h"
 #include "passes/simplify/infer_shapes.h"
 
-/* ---- worlds ---- */
+/* ---- trial models ---- */
 
-Status open_world(World *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
+Status trial_open(TrialModel *w, const Graph *g, const BuildOptions *opt, int64_t batch, int64_t open)
 {
     const BatchOptions *given = batch_options(opt);
 
-    *w = (World){ NULL, batch };
+    *w = (TrialModel){ NULL, batch };
     TRY(graph_clone_lending(&w->g, g));
     bind_batch_axes(w->g, opt, batch);
     for (int i = 0; i < w->g->n_input; i++) {
@@ -75,7 +75,7 @@ bool counts_on(const Tensor *t, int64_t *step)
     return true;
 }
 
-/* ---- in a world ---- */
+/* ---- in a trial model ---- */
 
 /* A copy of t, in which the first row along `axis` is repeated n times. */
 static Tensor *repeat_rows(Arena *a, const Tensor *t, int axis, int64_t n)
@@ -100,7 +100,7 @@ static int64_t first_of(const Tensor *t, const RowList *l, int64_t b0, int64_t f
     return tensor_int(t, (front * b0 * l->behind + behind) * l->width + part);
 }
 
-static Status edit_list(World *w, const Edit *e, int64_t b0)
+static Status edit_list(TrialModel *w, const Edit *e, int64_t b0)
 {
     Node *n = w->g->node[e->node];
     const Tensor *old = value_const(w->g, n->in[e->in]);
@@ -129,7 +129,7 @@ static Status edit_list(World *w, const Edit *e, int64_t b0)
     return w->g->status;
 }
 
-static Status edit_element(World *w, const Edit *e, int64_t b0)
+static Status edit_element(TrialModel *w, const Edit *e, int64_t b0)
 {
     Node *n = w->g->node[e->node];
     const Tensor *old = value_const(w->g, n->in[e->in]);
@@ -148,7 +148,7 @@ static Status edit_element(World *w, const Edit *e, int64_t b0)
     return w->g->status;
 }
 
-Status edit_world(World *w, const Edit *e, int64_t b0)
+Status trial_edit(TrialModel *w, const Edit *e, int64_t b0)
 {
     Value *v;
     Tensor *t;
@@ -226,7 +226,7 @@ static ValueId emit_with_batch(const Batch *b, int n, const int64_t *list, int a
 
 /* Makes element e->at of a Reshape target 0 (copied) or -1 (the rest) where that gives the batch.  False: neither does.
  * `open`: sizes besides the batch are open. */
-static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *reshape, const World *known, bool open)
+static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *reshape, const TrialModel *known, bool open)
 {
     const Shape *y = value(known[0].g, reshape->out[0])->shape;
     bool copied = true;
@@ -287,7 +287,7 @@ static ValueId computed_element(const Batch *b, const Edit *e, int64_t b0, const
     return count == 1 ? size : emit(g, &op_Concat, ATTRS(INT("axis", 0)), count, part);
 }
 
-static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known, const Graph *other)
+static Status element_in_model(const Batch *b, const Edit *e, int64_t b0, const TrialModel *known, const Graph *other)
 {
     Graph *g = b->g;
     Node *n = g->node[e->node];
@@ -357,7 +357,7 @@ static ValueId list_term(Graph *g, const Edit *e, const Tensor *t, int64_t b0, i
 }
 
 /* Replaces the list by term0 * [0, 1 ... batch - 1] + term1 * batch + term2 (list_term). */
-static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const World *known)
+static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const TrialModel *known)
 {
     Graph *g = b->g;
     Node *n = g->node[e->node];
@@ -380,7 +380,7 @@ static Status list_in_model(const Batch *b, const Edit *e, int64_t b0, const Wor
     return g->status;
 }
 
-Status edit_model(Graph *g, const Edit *e, int64_t b0, const World *known, const Graph *other, ValueId batch_input,
+Status edit_model(Graph *g, const Edit *e, int64_t b0, const TrialModel *known, const Graph *other, ValueId batch_input,
                   int batch_axis)
 {
     Batch b = { g, batch_input, batch_axis };

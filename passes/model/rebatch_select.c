@@ -21,7 +21,7 @@ enum { MAX_ROWS = 1 << 20 };
 
 typedef struct {
     Arena *a;
-    const World *world; /* [REBATCH_WORLDS]; the first has the file's size */
+    const TrialModel *trial; /* [REBATCH_TRIALS]; the first has the file's size */
     uint32_t node;
     int axis; /* of input 0 */
     int64_t front, step;
@@ -34,56 +34,56 @@ typedef struct {
     int64_t *row;
 } Rows;
 
-static const Node *node_in(const Select *s, int world) { return s->world[world].g->node[s->node]; }
+static const Node *node_in(const Select *s, int trial) { return s->trial[trial].g->node[s->node]; }
 
-static const Tensor *const_in(const Select *s, int world, int in)
+static const Tensor *const_in(const Select *s, int trial, int in)
 {
-    const Node *n = node_in(s, world);
-    const Tensor *t = in < n->n_in && has_value(n->in[in]) ? value_const(s->world[world].g, n->in[in]) : NULL;
+    const Node *n = node_in(s, trial);
+    const Tensor *t = in < n->n_in && has_value(n->in[in]) ? value_const(s->trial[trial].g, n->in[in]) : NULL;
 
     return t && dtype_is_int(t->dtype) && shape_known(&t->shape) ? t : NULL;
 }
 
-static const Shape *data_shape(const Select *s, int world)
+static const Shape *data_shape(const Select *s, int trial)
 {
-    return value(s->world[world].g, node_in(s, world)->in[0])->shape;
+    return value(s->trial[trial].g, node_in(s, trial)->in[0])->shape;
 }
 
 /* ---- which rows ---- */
 
 /* How the node takes rows.  False: it takes none, or a range that is not constant. */
-static bool takes(const Select *s, int world, RowsTaken *out)
+static bool takes(const Select *s, int trial, RowsTaken *out)
 {
-    const Node *n = node_in(s, world);
+    const Node *n = node_in(s, trial);
 
-    return n->op && n->op->takes_rows && n->op->takes_rows(s->world[world].g, n, s->axis, out);
+    return n->op && n->op->takes_rows && n->op->takes_rows(s->trial[trial].g, n, s->axis, out);
 }
 
 /* A start or end of a Slice at another size.  A number beyond the axis does not grow. */
-static int64_t grown(const Select *s, int64_t v, int world)
+static int64_t grown(const Select *s, int64_t v, int trial)
 {
-    int64_t b0 = s->world[0].batch, dim = data_shape(s, 0)->dim[s->axis];
+    int64_t b0 = s->trial[0].batch, dim = data_shape(s, 0)->dim[s->axis];
 
-    return v % b0 || v > dim || v < -dim ? v : v / b0 * s->world[world].batch;
+    return v % b0 || v > dim || v < -dim ? v : v / b0 * s->trial[trial].batch;
 }
 
-/* `grow`: with the ends of the Slice grown to the size of the world. */
-static Status slice_rows(const Select *s, int world, bool grow, Rows *out)
+/* `grow`: with the ends of the Slice grown to the size of the trial model. */
+static Status slice_rows(const Select *s, int trial, bool grow, Rows *out)
 {
-    const Graph *g = s->world[world].g;
-    Tensor *bound[2] = { tensor_copy(s->a, const_in(s, world, 1)), tensor_copy(s->a, const_in(s, world, 2)) };
+    const Graph *g = s->trial[trial].g;
+    Tensor *bound[2] = { tensor_copy(s->a, const_in(s, trial, 1)), tensor_copy(s->a, const_in(s, trial, 2)) };
     RowsTaken how = { 0 };
     SliceRange range;
 
-    (void)takes(s, world, &how);
+    (void)takes(s, trial, &how);
     for (int i = 0; i < 2; i++) {
         if (!bound[i])
             return FAIL_NOMEM();
         if (grow)
-            tensor_set_int(bound[i], how.at, grown(s, tensor_int(bound[i], how.at), world));
+            tensor_set_int(bound[i], how.at, grown(s, tensor_int(bound[i], how.at), trial));
     }
-    TRY(slice_range(&range, data_shape(s, world), bound[0], bound[1], const_in(s, world, 3), const_in(s, world, 4),
-                    node_text(g, node_in(s, world))));
+    TRY(slice_range(&range, data_shape(s, trial), bound[0], bound[1], const_in(s, trial, 3), const_in(s, trial, 4),
+                    node_text(g, node_in(s, trial))));
     *out = (Rows){ range.count[s->axis], NULL };
     if (out->n > MAX_ROWS)
         return ST_OK;
@@ -94,10 +94,10 @@ static Status slice_rows(const Select *s, int world, bool grow, Rows *out)
     return ST_OK;
 }
 
-static Status list_rows(const Select *s, int world, Rows *out)
+static Status list_rows(const Select *s, int trial, Rows *out)
 {
-    const Tensor *t = const_in(s, world, 1);
-    int64_t dim = data_shape(s, world)->dim[s->axis];
+    const Tensor *t = const_in(s, trial, 1);
+    int64_t dim = data_shape(s, trial)->dim[s->axis];
 
     *out = (Rows){ tensor_numel(t) / s->how.width, NULL };
     if (out->n > MAX_ROWS)
@@ -112,10 +112,10 @@ static Status list_rows(const Select *s, int world, Rows *out)
     return ST_OK;
 }
 
-/* The rows that the node takes in this world; out->row is NULL where they are more than MAX_ROWS. */
-static Status rows_taken(const Select *s, int world, bool grow, Rows *out)
+/* The rows that the node takes in this trial model; out->row is NULL where they are more than MAX_ROWS. */
+static Status rows_taken(const Select *s, int trial, bool grow, Rows *out)
 {
-    return s->how.range ? slice_rows(s, world, grow, out) : list_rows(s, world, out);
+    return s->how.range ? slice_rows(s, trial, grow, out) : list_rows(s, trial, out);
 }
 
 /* *good: has every sample *each of the rows?  *each -1: equally many; *each becomes their number. */
@@ -143,13 +143,13 @@ static Status balanced(const Select *s, const Rows *r, int64_t batch, int64_t *e
 static Status all_balanced(const Select *s, bool grow, int64_t each, bool *good)
 {
     *good = true;
-    for (int i = 1; i < REBATCH_WORLDS && *good; i++) {
+    for (int i = 1; i < REBATCH_TRIALS && *good; i++) {
         Rows r;
 
         TRY(rows_taken(s, i, grow, &r));
         if (!r.row)
             return ST_OK;
-        TRY(balanced(s, &r, s->world[i].batch, &each, good));
+        TRY(balanced(s, &r, s->trial[i].batch, &each, good));
     }
     return ST_OK;
 }
@@ -179,7 +179,7 @@ static Status grow_slice(Select *s, int64_t each)
 static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t behind)
 {
     const Tensor *t = const_in(s, 0, 1);
-    int64_t b0 = s->world[0].batch;
+    int64_t b0 = s->trial[0].batch;
 
     for (int64_t i = 0; i < r->n; i++) {
         int64_t sample = i / behind % b0, first = i - sample * behind;
@@ -201,7 +201,7 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
 static int list_layout(const Select *s, const Rows *r, int64_t *front, int64_t *behind)
 {
     const Shape *list = &const_in(s, 0, 1)->shape;
-    const int64_t b0 = s->world[0].batch, each = r->n / b0;
+    const int64_t b0 = s->trial[0].batch, each = r->n / b0;
     const int rank = s->how.list_rank;
 
     for (int alone = 1; alone >= 0; alone--)
@@ -233,7 +233,7 @@ static Status extend_list(Select *s, const Rows *r)
     int axis = list_layout(s, r, &front, &behind);
 
     s->out->kind = SELECT_LOSES;
-    for (int i = 1; i < REBATCH_WORLDS; i++)
+    for (int i = 1; i < REBATCH_TRIALS; i++)
         if (!tensor_same(const_in(s, 0, 1), const_in(s, i, 1)))
             axis = -1;
     if (axis < 0)
@@ -257,7 +257,7 @@ static bool selects(Select *s)
 
     if (!takes(s, 0, &s->how))
         return false;
-    for (int i = 0; i < REBATCH_WORLDS; i++) {
+    for (int i = 0; i < REBATCH_TRIALS; i++) {
         if (!const_in(s, i, 1) || !takes(s, i, &how))
             return false;
         for (int in = 3; in < n->n_in; in++)
@@ -272,15 +272,15 @@ static bool selects(Select *s)
  * size. */
 static bool rebatch_select_computed(const Select *s)
 {
-    const int64_t b0 = s->world[0].batch;
+    const int64_t b0 = s->trial[0].batch;
     const Shape *list;
     RowsTaken how;
 
     if (!takes(s, 0, &how) || how.range || const_in(s, 0, 1))
         return false;
-    list = value(s->world[0].g, node_in(s, 0)->in[1])->shape;
-    for (int i = 1; i < REBATCH_WORLDS && b0 > 1; i++)
-        if (!shape_eq(list, value(s->world[i].g, node_in(s, i)->in[1])->shape))
+    list = value(s->trial[0].g, node_in(s, 0)->in[1])->shape;
+    for (int i = 1; i < REBATCH_TRIALS && b0 > 1; i++)
+        if (!shape_eq(list, value(s->trial[i].g, node_in(s, i)->in[1])->shape))
             return false;
     return list->rank > 0 && shape_count(list, 0, how.list_rank) % b0 == 0;
 }
@@ -288,7 +288,7 @@ static bool rebatch_select_computed(const Select *s)
 /* Sets s->out. */
 static Status decide(Select *s)
 {
-    int64_t b0 = s->world[0].batch, each = -1, front, behind;
+    int64_t b0 = s->trial[0].batch, each = -1, front, behind;
     Rows rows, other;
     bool good;
 
@@ -320,16 +320,16 @@ static Status decide(Select *s)
     return s->how.range ? grow_slice(s, each) : extend_list(s, &rows);
 }
 
-Status select_rows(Selection *out, const World *world, uint32_t node, int axis, int64_t front)
+Status select_rows(Selection *out, const TrialModel *trial, uint32_t node, int axis, int64_t front)
 {
-    Select s = { .world = world, .node = node, .axis = axis, .front = front, .out = out };
+    Select s = { .trial = trial, .node = node, .axis = axis, .front = front, .out = out };
     int64_t dim;
     Status st;
 
     *out = (Selection){ .kind = SELECT_OTHER,
                         .reason = "takes rows of the batch, at another size not as many of each sample" };
     dim = data_shape(&s, 0)->dim[axis];
-    if (front <= 0 || dim <= 0 || dim % (front * world[0].batch) || (!selects(&s) && !rebatch_select_computed(&s)))
+    if (front <= 0 || dim <= 0 || dim % (front * trial[0].batch) || (!selects(&s) && !rebatch_select_computed(&s)))
         return ST_OK;
     if (rebatch_select_computed(&s)) {
         out->kind = SELECT_LOSES;
@@ -337,8 +337,8 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
             "takes rows of the batch by computed numbers, which need not be those of all samples at another size";
         return ST_OK;
     }
-    s.step = dim / (front * world[0].batch);
-    if (!(s.a = arena_create_beside(world[0].g->arena)))
+    s.step = dim / (front * trial[0].batch);
+    if (!(s.a = arena_create_beside(trial[0].g->arena)))
         return FAIL_NOMEM();
     st = decide(&s);
     arena_free(s.a);
@@ -347,14 +347,14 @@ Status select_rows(Selection *out, const World *world, uint32_t node, int axis, 
 
 /* ---- for rebatch.c ---- */
 
-const Tensor *fixed_ints(const World *world, uint32_t node, int in)
+const Tensor *fixed_ints(const TrialModel *trial, uint32_t node, int in)
 {
-    const Tensor *t[REBATCH_WORLDS];
+    const Tensor *t[REBATCH_TRIALS];
 
-    for (int i = 0; i < REBATCH_WORLDS; i++) {
-        const Node *n = world[i].g->node[node];
+    for (int i = 0; i < REBATCH_TRIALS; i++) {
+        const Node *n = trial[i].g->node[node];
 
-        t[i] = in < n->n_in && has_value(n->in[in]) ? value_const(world[i].g, n->in[in]) : NULL;
+        t[i] = in < n->n_in && has_value(n->in[in]) ? value_const(trial[i].g, n->in[in]) : NULL;
         if (!t[i] || !dtype_is_int(t[i]->dtype) || t[i]->shape.rank > 1 || tensor_numel(t[i]) > MAX_RANK)
             return NULL;
         if (tensor_numel(t[i]) != tensor_numel(t[0]))
@@ -366,14 +366,14 @@ const Tensor *fixed_ints(const World *world, uint32_t node, int in)
     return t[0];
 }
 
-bool keeps_b0_rows(const World *world, const Node *n, int axis)
+bool keeps_b0_rows(const TrialModel *trial, const Node *n, int axis)
 {
     const Shape *x, *y, *other;
 
     if (axis < 0 || !n->op || !(n->op->flags & OPF_SELECTS))
         return false;
-    x = value(world[0].g, n->in[0])->shape;
-    y = value(world[0].g, n->out[0])->shape;
-    other = value(world[1].g, n->out[0])->shape;
+    x = value(trial[0].g, n->in[0])->shape;
+    y = value(trial[0].g, n->out[0])->shape;
+    other = value(trial[1].g, n->out[0])->shape;
     return y->rank > axis && y->dim[axis] == x->dim[axis] && other->rank == y->rank && y->dim[axis] == other->dim[axis];
 }

@@ -22,7 +22,7 @@ typedef struct {
     Graph *g;
     PassCtx *ctx;
     Uses uses;
-    Trace t;
+    SimplifierTrace t;
     const char *made; /* names of the tensors that the present copy got */
 } Unmerge;
 

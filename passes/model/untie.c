@@ -134,7 +134,7 @@ static Status list_edges(Untie *u)
 {
     uint32_t n;
     Meant *meant;
-    Trace t;
+    SimplifierTrace t;
     Uses r;
 
     TRY(uses_find(&r, u->g, u->ctx->scratch));

@@ -2,7 +2,7 @@
  *
  * For each part, the nodes between the values that have the samples along an axis of their own and the value that is
  * asked for are copied, and the values that have samples are cut along that axis (Split).  The graph is inferred with
- * batches of two and of three samples (OwnParts.world): the axis of the samples is the one that grows.
+ * batches of two and of three samples (OwnParts.trial): the axis of the samples is the one that grows.
  *
  * A value with such an axis may still belong to the whole batch: the rows of a table of all pairs, a softmax over the
  * samples, their numbers 0, 1, 2.  So everything is copied from the first value on that has no growing axis, or that
@@ -21,7 +21,7 @@
 
 int own_parts_growing(const OwnParts *o, ValueId v)
 {
-    const int axis = growing_axis(o->world[0].g->value[v.i]->shape, o->world[1].g->value[v.i]->shape);
+    const int axis = growing_axis(o->trial[0].g->value[v.i]->shape, o->trial[1].g->value[v.i]->shape);
 
     return axis >= 0 ? axis : -1;
 }
@@ -29,7 +29,7 @@ int own_parts_growing(const OwnParts *o, ValueId v)
 /* The contents of a value that follows from shapes alone; NULL: it does not. */
 static const Tensor *shape_constant(const OwnParts *o, ValueId v)
 {
-    const Value *at = o->world[1].g->value[v.i];
+    const Value *at = o->trial[1].g->value[v.i];
 
     return at->kind == V_CONST ? at->init : NULL;
 }
@@ -38,10 +38,10 @@ int own_parts_axis(const OwnParts *o, ValueId v)
 {
     const int axis = shape_constant(o, v) || o->mixed[v.i] ? -1 : own_parts_growing(o, v);
 
-    return axis >= 0 && o->world[0].g->value[v.i]->shape->dim[axis] == LESS_SAMPLES ? axis : -1;
+    return axis >= 0 && o->trial[0].g->value[v.i]->shape->dim[axis] == LESS_SAMPLES ? axis : -1;
 }
 
-const Value *own_parts_value(const OwnParts *o, ValueId v) { return o->world[0].g->value[v.i]; }
+const Value *own_parts_value(const OwnParts *o, ValueId v) { return o->trial[0].g->value[v.i]; }
 
 /* ---- opening ---- */
 
@@ -51,7 +51,7 @@ static Status mixes(bool *out, const OwnParts *o, const Node *n)
 {
     static const int64_t count[MORE_SAMPLES] = { 1, 1, 1 }, offset[MORE_SAMPLES] = { 0, 1, 2 };
     const Split parts = { .n = MORE_SAMPLES, .total = MORE_SAMPLES, .count = count, .offset = offset };
-    Placement p = { .g = o->world[1].g,
+    Placement p = { .g = o->trial[1].g,
                     .node = n,
                     .split = &parts,
                     .in = ARENA_NEW(o->ctx->scratch, Place, n->n_in),
@@ -87,7 +87,7 @@ static bool counts_samples(const OwnParts *o, const Node *n, int i)
 static Status find_mixed(OwnParts *o)
 {
     for (uint32_t k = 0; k < o->n_node; k++) {
-        const Node *n = o->g->node[k], *there = o->world[1].g->node[k];
+        const Node *n = o->g->node[k], *there = o->trial[1].g->node[k];
         bool any = false;
 
         if (!n->op)
@@ -103,11 +103,11 @@ static Status find_mixed(OwnParts *o)
     return ST_OK;
 }
 
-static Status find_worlds(OwnParts *o)
+static Status open_trials(OwnParts *o)
 {
-    for (int i = 0; i < OWN_WORLDS; i++) {
-        TRY(open_world(&o->world[i], o->g, o->ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
-        TRY(infer_world(o->world[i].g, o->ctx));
+    for (int i = 0; i < OWN_TRIALS; i++) {
+        TRY(trial_open(&o->trial[i], o->g, o->ctx->opt, i ? MORE_SAMPLES : LESS_SAMPLES, OPEN_SIZE));
+        TRY(trial_infer(o->trial[i].g, o->ctx));
     }
     for (int i = 0; i < o->g->n_input; i++)
         o->depends[o->g->input[i].i] = own_parts_growing(o, o->g->input[i]) >= 0;
@@ -157,7 +157,7 @@ Status own_parts_open(OwnParts *o, Graph *g, PassCtx *ctx)
     o->piece = ARENA_NEW(ctx->scratch, ValueId *, g->n_value);
     if (!o->depends || !o->mixed || !o->needed || !o->own || !o->piece)
         return FAIL_NOMEM();
-    TRY(find_worlds(o));
+    TRY(open_trials(o));
     if (!samples)
         return ST_OK;
     o->parts = replica_count(ctx->opt);
@@ -166,8 +166,8 @@ Status own_parts_open(OwnParts *o, Graph *g, PassCtx *ctx)
 
 void own_parts_close(OwnParts *o)
 {
-    for (int i = 0; i < OWN_WORLDS; i++)
-        graph_free(o->world[i].g);
+    for (int i = 0; i < OWN_TRIALS; i++)
+        graph_free(o->trial[i].g);
 }
 
 /* ---- nodes to copy ---- */
@@ -266,7 +266,8 @@ static Status own_parts_copy_node(OwnParts *o, const Node *n)
     return ST_OK;
 }
 
-Status own_parts_copy(OwnParts *o, int part)
+/* Copies the marked nodes for a part that has samples. */
+static Status copy_part(OwnParts *o, int part)
 {
     memset(o->own, 0, o->n_value * sizeof *o->own);
     o->part = part;
@@ -286,7 +287,7 @@ Status own_parts_collect(ValueId **of, int *filled, OwnParts *o, const bool *wan
     for (int r = 0; r < o->parts; r++) {
         if (o->offset[r] == o->offset[r + 1])
             continue;
-        TRY(own_parts_copy(o, r));
+        TRY(copy_part(o, r));
         for (int i = 0; i < n_output; i++)
             if (wanted[i])
                 (*of)[i * o->parts + *filled] = take(o, i);

@@ -6,13 +6,13 @@
 #include "passes/model/rebatch.h"
 #include "passes/partition/place.h"
 
-enum { OWN_WORLDS = 2 };
+enum { OWN_TRIALS = 2 };
 
 typedef struct {
     Graph *g;
     PassCtx *ctx;
     uint32_t n_value, n_node; /* before the pass */
-    World world[OWN_WORLDS];
+    TrialModel trial[OWN_TRIALS];
     bool *depends;                    /* by value id: on samples, or on their number */
     bool *mixed;                      /* by value id: a sample's part of it depends on others of the batch */
     bool *needed;                     /* by value id: it is needed of a part's own copies */
@@ -40,8 +40,7 @@ void own_parts_find(OwnParts *o);
 /* E_UNSUPPORTED lists nodes that must be copied and cannot: they draw random numbers, or differ in training; `why`
  * begins the message. */
 Status own_parts_check(const OwnParts *o, const char *why) CHECKED;
-/* Copies the marked nodes for a part that has samples; then own_parts_of returns the part's copy of a value. */
-Status own_parts_copy(OwnParts *o, int part) CHECKED;
+/* The copy of a value for the part that own_parts_collect visits. */
 ValueId own_parts_of(OwnParts *o, ValueId v);
 /* Calls `take` for the outputs that `wanted` marks and each part that has samples: (*of)[i * o->parts + k] is its
  * result for the k-th of *filled such parts.  Adds to ctx->n_changed. */

@@ -73,7 +73,8 @@ bool layout_computes(Graph *g, const Node *n, NodeLayouts to, const PassCtx *ctx
     return yes;
 }
 
-NodeLayouts layout_preferred(Graph *g, const Node *n, const PassCtx *ctx)
+/* The first of the target's preferred layouts for the node in which it computes the node; rows if there is none. */
+static NodeLayouts layout_preferred(Graph *g, const Node *n, const PassCtx *ctx)
 {
     NodeLayouts list[TARGET_LAYOUTS];
     const int count = n->op->layout == LAYOUT_LIKES ? target_layouts(build_target(ctx->opt), g, n, list) : 0;

@@ -26,7 +26,7 @@ Status next_outputs_add(Graph *g)
     return g->status;
 }
 
-Status next_outputs_follow(Graph *g)
+Status next_outputs_to_updates(Graph *g)
 {
     for (uint32_t i = 1; i < g->n_value && !g->status; i++) {
         const char *name = g->value[i]->kind == V_STATE ? next_name(g, (ValueId){ i }) : NULL;

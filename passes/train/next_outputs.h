@@ -8,7 +8,7 @@
 /* Appends an output for each update; the updates stay. */
 Status next_outputs_add(Graph *g) CHECKED;
 /* Adds an update for each such output, to a graph without updates. */
-Status next_outputs_follow(Graph *g) CHECKED;
+Status next_outputs_to_updates(Graph *g) CHECKED;
 /* Removes all outputs but the loss. */
 void next_outputs_drop_others(Graph *g);
 

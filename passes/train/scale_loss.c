@@ -18,9 +18,8 @@
 
 LossScaleRule loss_scale_rule(const BuildOptions *opt)
 {
-    const TypeOptions *types = type_options(opt);
-
     static const LossScaleRule usual = { .first = 65536, .growth = 2, .backoff = 0.5, .interval = 2000 };
+    const TypeOptions *types = type_options(opt);
 
     return types->scale_rule.interval ? types->scale_rule : usual;
 }
