@@ -29,11 +29,6 @@ typedef struct {
     Selection *out;
 } Select;
 
-typedef struct {
-    int64_t n;
-    int64_t *row;
-} Rows;
-
 static const Node *node_in(const Select *s, int trial) { return s->trial[trial].g->node[s->node]; }
 
 static const Tensor *const_in(const Select *s, int trial, int in)
@@ -68,7 +63,7 @@ static int64_t grown(const Select *s, int64_t v, int trial)
 }
 
 /* `grow`: with the ends of the Slice grown to the size of the trial model. */
-static Status slice_rows(const Select *s, int trial, bool grow, Rows *out)
+static Status slice_rows(const Select *s, int trial, bool grow, int64_t **row, int64_t *n)
 {
     const Graph *g = s->trial[trial].g;
     Tensor *bound[2] = { tensor_copy(s->a, const_in(s, trial, 1)), tensor_copy(s->a, const_in(s, trial, 2)) };
@@ -84,58 +79,60 @@ static Status slice_rows(const Select *s, int trial, bool grow, Rows *out)
     }
     TRY(slice_range(&range, data_shape(s, trial), bound[0], bound[1], const_in(s, trial, 3), const_in(s, trial, 4),
                     node_text(g, node_in(s, trial))));
-    *out = (Rows){ range.count[s->axis], NULL };
-    if (out->n > MAX_ROWS)
+    *n = range.count[s->axis];
+    *row = NULL;
+    if (*n > MAX_ROWS)
         return ST_OK;
-    if (!(out->row = ARENA_NEW(s->a, int64_t, out->n + 1)))
+    if (!(*row = ARENA_NEW(s->a, int64_t, *n + 1)))
         return FAIL_NOMEM();
-    for (int64_t i = 0; i < out->n; i++)
-        out->row[i] = range.start[s->axis] + i * range.step[s->axis];
+    for (int64_t i = 0; i < *n; i++)
+        (*row)[i] = range.start[s->axis] + i * range.step[s->axis];
     return ST_OK;
 }
 
-static Status list_rows(const Select *s, int trial, Rows *out)
+static Status list_rows(const Select *s, int trial, int64_t **row, int64_t *n)
 {
     const Tensor *t = const_in(s, trial, 1);
     int64_t dim = data_shape(s, trial)->dim[s->axis];
 
-    *out = (Rows){ tensor_numel(t) / s->how.width, NULL };
-    if (out->n > MAX_ROWS)
+    *n = tensor_numel(t) / s->how.width;
+    *row = NULL;
+    if (*n > MAX_ROWS)
         return ST_OK;
-    if (!(out->row = ARENA_NEW(s->a, int64_t, out->n + 1)))
+    if (!(*row = ARENA_NEW(s->a, int64_t, *n + 1)))
         return FAIL_NOMEM();
-    for (int64_t i = 0; i < out->n; i++) {
+    for (int64_t i = 0; i < *n; i++) {
         int64_t v = tensor_int(t, i * s->how.width + s->how.part);
 
-        out->row[i] = v < 0 ? v + dim : v;
+        (*row)[i] = v < 0 ? v + dim : v;
     }
     return ST_OK;
 }
 
-/* The rows that the node takes in this trial model; out->row is NULL where they are more than MAX_ROWS. */
-static Status rows_taken(const Select *s, int trial, bool grow, Rows *out)
+/* *row: the *n rows that the node takes in this trial model; NULL where they are more than MAX_ROWS. */
+static Status rows_taken(const Select *s, int trial, bool grow, int64_t **row, int64_t *n)
 {
-    return s->how.range ? slice_rows(s, trial, grow, out) : list_rows(s, trial, out);
+    return s->how.range ? slice_rows(s, trial, grow, row, n) : list_rows(s, trial, row, n);
 }
 
-/* *good: has every sample *each of the rows?  *each -1: equally many; *each becomes their number. */
-static Status balanced(const Select *s, const Rows *r, int64_t batch, int64_t *each, bool *good)
+/* *good: has every sample *each of the n rows?  *each -1: equally many; *each becomes their number. */
+static Status balanced(const Select *s, const int64_t *row, int64_t n, int64_t batch, int64_t *each, bool *good)
 {
     int64_t *count = ARENA_NEW(s->a, int64_t, batch);
 
     if (!count)
         return FAIL_NOMEM();
     memset(count, 0, (size_t)batch * sizeof *count);
-    *good = r->n % batch == 0 && (*each < 0 || r->n / batch == *each);
-    for (int64_t i = 0; i < r->n && *good; i++)
-        if (!(*good = r->row[i] >= 0))
+    *good = n % batch == 0 && (*each < 0 || n / batch == *each);
+    for (int64_t i = 0; i < n && *good; i++)
+        if (!(*good = row[i] >= 0))
             break;
         else
-            count[r->row[i] / s->step % batch]++;
+            count[row[i] / s->step % batch]++;
     for (int64_t i = 0; i < batch && *good; i++)
-        *good = count[i] == r->n / batch;
+        *good = count[i] == n / batch;
     if (*good)
-        *each = r->n / batch;
+        *each = n / batch;
     return ST_OK;
 }
 
@@ -144,12 +141,12 @@ static Status all_balanced(const Select *s, bool grow, int64_t each, bool *good)
 {
     *good = true;
     for (int i = 1; i < REBATCH_TRIALS && *good; i++) {
-        Rows r;
+        int64_t *row, n;
 
-        TRY(rows_taken(s, i, grow, &r));
-        if (!r.row)
+        TRY(rows_taken(s, i, grow, &row, &n));
+        if (!row)
             return ST_OK;
-        TRY(balanced(s, &r, s->trial[i].batch, &each, good));
+        TRY(balanced(s, row, n, s->trial[i].batch, &each, good));
     }
     return ST_OK;
 }
@@ -176,16 +173,16 @@ static Status grow_slice(Select *s, int64_t each)
 /* ---- edits of a list ---- */
 
 /* Is the list [front, b0, behind] rows, and does each sample take the same rows of its own? */
-static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t behind)
+static bool is_laid_out(const Select *s, const int64_t *row, int64_t n, int64_t front, int64_t behind)
 {
     const Tensor *t = const_in(s, 0, 1);
     int64_t b0 = s->trial[0].batch;
 
-    for (int64_t i = 0; i < r->n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int64_t sample = i / behind % b0, first = i - sample * behind;
 
         if (i / behind / b0 >= front || tensor_int(t, i * s->how.width + s->how.part) < 0 ||
-            r->row[first] / s->step % b0 || r->row[i] != r->row[first] + sample * s->step)
+            row[first] / s->step % b0 || row[i] != row[first] + sample * s->step)
             return false;
         for (int k = 0; k < s->how.width; k++)
             if (k != s->how.part && tensor_int(t, i * s->how.width + k) != tensor_int(t, first * s->how.width + k))
@@ -198,10 +195,10 @@ static bool is_laid_out(const Select *s, const Rows *r, int64_t front, int64_t b
  * layout fits.  An axis of the batch alone is preferred to one that joins it with front and behind: rows [1,2] of one
  * sample are [batch,2], not [1,2 batch].  The rows of one sample may be laid out either way; then a joined axis must
  * have the order of the axis that the rows are taken of. */
-static int list_layout(const Select *s, const Rows *r, int64_t *front, int64_t *behind)
+static int list_layout(const Select *s, const int64_t *row, int64_t n, int64_t *front, int64_t *behind)
 {
     const Shape *list = &const_in(s, 0, 1)->shape;
-    const int64_t b0 = s->trial[0].batch, each = r->n / b0;
+    const int64_t b0 = s->trial[0].batch, each = n / b0;
     const int rank = s->how.list_rank;
 
     for (int alone = 1; alone >= 0; alone--)
@@ -221,16 +218,16 @@ static int list_layout(const Select *s, const Rows *r, int64_t *front, int64_t *
             }
             if (axis >= 0 &&
                 (alone || b0 > 1 || each == 1 || (s->step == 1 && *behind == 1) || (s->front == 1 && *front == 1)) &&
-                is_laid_out(s, r, *front, *behind))
+                is_laid_out(s, row, n, *front, *behind))
                 return axis;
         }
     return -1;
 }
 
-static Status extend_list(Select *s, const Rows *r)
+static Status extend_list(Select *s, const int64_t *row, int64_t n)
 {
     int64_t front, behind;
-    int axis = list_layout(s, r, &front, &behind);
+    int axis = list_layout(s, row, n, &front, &behind);
 
     s->out->kind = SELECT_LOSES;
     for (int i = 1; i < REBATCH_TRIALS; i++)
@@ -289,24 +286,22 @@ static bool rebatch_select_computed(const Select *s)
 static Status decide(Select *s)
 {
     int64_t b0 = s->trial[0].batch, each = -1, front, behind;
-    Rows rows, other;
+    int64_t *row, *other, n, n_other;
     bool good;
 
-    TRY(rows_taken(s, 0, false, &rows));
-    TRY(rows_taken(s, 1, false, &other));
-    if (!rows.row || !other.row || !rows.n)
+    TRY(rows_taken(s, 0, false, &row, &n));
+    TRY(rows_taken(s, 1, false, &other, &n_other));
+    if (!row || !other || !n)
         return ST_OK;
-    s->out->n_row = rows.n;
-    s->out->first_row = rows.row[0];
-    TRY(balanced(s, &rows, b0, &each, &good));
+    s->out->n_row = n;
+    s->out->first_row = row[0];
+    TRY(balanced(s, row, n, b0, &each, &good));
     if (!good) {
-        s->out->kind = rows.n == other.n && !memcmp(rows.row, other.row, (size_t)rows.n * sizeof *rows.row)
-                           ? SELECT_OWN
-                           : SELECT_OTHER;
+        s->out->kind = n == n_other && !memcmp(row, other, (size_t)n * sizeof *row) ? SELECT_OWN : SELECT_OTHER;
         return ST_OK;
     }
     if (!s->how.range)
-        s->out->front = list_layout(s, &rows, &front, &behind) >= 0 ? front : 0;
+        s->out->front = list_layout(s, row, n, &front, &behind) >= 0 ? front : 0;
     else {
         const Tensor *steps = const_in(s, 0, 4);
 
@@ -317,7 +312,7 @@ static Status decide(Select *s)
         s->out->kind = SELECT_FOLLOWS;
         return ST_OK;
     }
-    return s->how.range ? grow_slice(s, each) : extend_list(s, &rows);
+    return s->how.range ? grow_slice(s, each) : extend_list(s, row, n);
 }
 
 Status select_rows(Selection *out, const TrialModel *trial, uint32_t node, int axis, int64_t front)

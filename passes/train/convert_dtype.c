@@ -62,93 +62,89 @@ static Status convert_value(Graph *g, Value *v, DType to, int *n_changed)
 
 /* ---- floats that only decide integers ---- */
 
-typedef struct {
-    const DType *type; /* each value's in the file */
-    uint32_t n_value;  /* the file's; later values stay unchanged */
-    bool *decides;     /* by value: a float that keeps its type */
-    bool *keeps;       /* by node: what it reads and makes keeps its type */
-} Deciding;
+/* Of a value: a float, or what may be one, ties its nodes to one type: that of the model, or the file's.  Constants do
+ * not, for each reader may have its own. */
+typedef enum { NO_TIE, TIE_TO_MODEL, TIE_TO_FILE } Tie;
 
-/* A float, or what may be one, but for constants, of which each reader may have its own. */
-static bool ties(const Deciding *d, const Graph *g, ValueId v)
+static bool any_to_model(const Tie *tie, int n, const ValueId *v)
 {
-    return has_value(v) && value(g, v)->kind != V_CONST && (d->type[v.i] == DT_NONE || dtype_is_float(d->type[v.i]));
-}
-
-static bool any_counts(const Deciding *d, const Graph *g, int n, const ValueId *v)
-{
-    for (int i = 0; i < n; i++)
-        if (ties(d, g, v[i]) && !d->decides[v[i].i])
-            return true;
-    return false;
-}
-
-static bool all_count(Deciding *d, const Graph *g, int n, const ValueId *v)
-{
-    bool changed = false;
+    bool any = false;
 
     for (int i = 0; i < n; i++)
-        if (ties(d, g, v[i]) && d->decides[v[i].i]) {
-            d->decides[v[i].i] = false;
-            changed = true;
-        }
-    return changed;
+        any |= tie[v[i].i] == TIE_TO_MODEL;
+    return any;
 }
 
-static bool node_counts(const Deciding *d, const Graph *g, const Node *n)
+/* Is the node to compute in the model's type? */
+static bool is_tied(const Tie *tie, const Node *n)
 {
     bool bodies = false;
 
     for (int i = 0; i < n->n_attr; i++)
         bodies |= n->attr[i].type == A_GRAPH;
-    return bodies || op_is_impure(n->op) || any_counts(d, g, n->n_in, n->in) || any_counts(d, g, n->n_out, n->out);
+    return bodies || op_is_impure(n->op) || any_to_model(tie, n->n_in, n->in) || any_to_model(tie, n->n_out, n->out);
 }
 
-/* Floats that no node ties to an input, a state or an output of the graph by other floats. */
-static void find_deciding(Deciding *d, const Graph *g)
+static bool tie_to_model(Tie *tie, int n, const ValueId *v)
+{
+    bool changed = false;
+
+    for (int i = 0; i < n; i++)
+        if (tie[v[i].i] == TIE_TO_FILE) {
+            tie[v[i].i] = TIE_TO_MODEL;
+            changed = true;
+        }
+    return changed;
+}
+
+/* Ties to the file the floats that no node ties to an input, a state or an output of the graph by other floats.
+ * `type`, by value id: the file's.  Sets `keeps` of nodes whose values keep their types. */
+static void find_ties(Tie *tie, bool *keeps, const Graph *g, const DType *type)
 {
     bool changed = true;
 
     for (uint32_t i = 1; i < g->n_value; i++)
-        d->decides[i] = dtype_is_float(d->type[i]) && g->value[i]->kind == V_TEMP;
+        tie[i] = g->value[i]->kind == V_CONST || (type[i] != DT_NONE && !dtype_is_float(type[i])) ? NO_TIE
+                 : g->value[i]->kind == V_TEMP && type[i] != DT_NONE                              ? TIE_TO_FILE
+                                                                                                  : TIE_TO_MODEL;
     for (int i = 0; i < g->n_output; i++)
-        d->decides[g->output[i].value.i] = false;
+        tie_to_model(tie, 1, &g->output[i].value);
     for (int i = 0; i < g->n_update; i++)
-        d->decides[g->update[i].next.i] = false;
+        tie_to_model(tie, 1, &g->update[i].next);
     while (changed) {
         changed = false;
         FOR_NODES(g, n)
-            if (node_counts(d, g, n)) {
-                changed |= all_count(d, g, n->n_in, n->in);
-                changed |= all_count(d, g, n->n_out, n->out);
+            if (is_tied(tie, n)) {
+                changed |= tie_to_model(tie, n->n_in, n->in);
+                changed |= tie_to_model(tie, n->n_out, n->out);
             }
     }
     FOR_NODES(g, n)
-        d->keeps[n->index] = !node_counts(d, g, n);
+        keeps[n->index] = !is_tied(tie, n);
 }
 
 /* A constant that others read too stays theirs, and nodes that keep their types read one of their own. */
-static Status own_constants(Deciding *d, Graph *g, Arena *a)
+static Status own_constants(Graph *g, Tie *tie, const bool *keeps, Arena *a)
 {
-    bool *counts = ARENA_NEW(a, bool, g->n_value);
+    bool *converted = ARENA_NEW(a, bool, g->n_value);
 
-    if (!counts)
+    if (!converted)
         return FAIL_NOMEM();
     for (int i = 0; i < g->n_output; i++)
-        counts[g->output[i].value.i] = true;
+        converted[g->output[i].value.i] = true;
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in && !d->keeps[n->index]; i++)
-            counts[n->in[i].i] = true;
+        for (int i = 0; i < n->n_in && !keeps[n->index]; i++)
+            converted[n->in[i].i] = true;
     FOR_NODES(g, n)
-        for (int i = 0; i < n->n_in && d->keeps[n->index]; i++) {
+        for (int i = 0; i < n->n_in && keeps[n->index]; i++) {
             const Tensor *t = in_const(g, n, i);
 
             if (!t || !dtype_is_float(t->dtype))
                 continue;
-            if (counts[n->in[i].i])
+            if (converted[n->in[i].i])
                 node_set_input(g, n, i, graph_add_const_nocopy(g, value(g, n->in[i])->name, t));
             else
-                d->decides[n->in[i].i] = true;
+                tie[n->in[i].i] = TIE_TO_FILE;
         }
     return g->status;
 }
@@ -164,7 +160,7 @@ static bool makes_integers(const Node *n)
  * report. */
 static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
 {
-    PassCtx unsaid = { .scratch = ctx->scratch, .opt = ctx->opt, .eval = ctx->eval };
+    PassCtx quiet = { .scratch = ctx->scratch, .opt = ctx->opt, .eval = ctx->eval };
     DType *type = ARENA_NEW(ctx->scratch, DType, g->n_value);
     Graph *copy;
 
@@ -172,7 +168,7 @@ static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
     if (!type)
         return FAIL_NOMEM();
     TRY(graph_clone_lending(&copy, g));
-    if (!pass_infer_shapes.run(copy, &unsaid)) {
+    if (!pass_infer_shapes.run(copy, &quiet)) {
         for (uint32_t i = 1; i < g->n_value; i++)
             type[i] = copy->value[i]->dtype;
         *out = type;
@@ -181,37 +177,17 @@ static Status file_types(DType **out, const Graph *g, PassCtx *ctx)
     return ST_OK;
 }
 
-/* *found: there are such floats. */
-static Status keep_deciding(Deciding *d, bool *found, Graph *g, PassCtx *ctx)
+/* Converts the first n_value values but those that `tie` ties to the file, and the nodes but those that `keeps` names.
+ * Both NULL: all. */
+static Status convert_graph(Graph *g, DType to, uint32_t n_value, const Tie *tie, const bool *keeps, int *n_changed)
 {
-    DType *type;
-
-    *found = false;
-    FOR_NODES(g, n)
-        *found |= makes_integers(n);
-    if (!*found)
-        return ST_OK;
-    TRY(file_types(&type, g, ctx));
-    if (!(*found = type != NULL))
-        return ST_OK;
-    *d = (Deciding){ type, g->n_value, ARENA_NEW(ctx->scratch, bool, g->n_value),
-                     ARENA_NEW(ctx->scratch, bool, g->n_node) };
-    if (!d->decides || !d->keeps)
-        return FAIL_NOMEM();
-    find_deciding(d, g);
-    return own_constants(d, g, ctx->scratch);
-}
-
-/* `d` may be NULL: all floats are converted. */
-static Status convert_graph(Graph *g, DType to, const Deciding *d, int *n_changed)
-{
-    for (uint32_t i = 1; i < (d ? d->n_value : g->n_value); i++)
-        if (!d || !d->decides[i])
+    for (uint32_t i = 1; i < n_value; i++)
+        if (!tie || tie[i] != TIE_TO_FILE)
             TRY(convert_value(g, g->value[i], to, n_changed));
     FOR_NODES(g, n) {
         bool typed = n->n_out && has_value(n->out[0]) && value(g, n->out[0])->dtype != DT_NONE;
 
-        if (d && d->keeps[n->index])
+        if (keeps && keeps[n->index])
             continue;
         TRY(convert_attrs(g, n, to, n_changed));
         if (typed)
@@ -230,7 +206,7 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
     if (!a->graph)
         return ST_OK;
     TRY(graph_clone(&copy, a->graph));
-    if (!(st = convert_graph(copy, to, NULL, &changed)) && changed) {
+    if (!(st = convert_graph(copy, to, copy->n_value, NULL, NULL, &changed)) && changed) {
         node_set_attr(g, n, &(Attr)GRAPH(a->name, copy));
         st = g->status;
         *n_changed += changed;
@@ -242,16 +218,28 @@ static Status convert_body(Graph *g, Node *n, const Attr *a, DType to, int *n_ch
 static Status convert_dtype_run(Graph *g, PassCtx *ctx)
 {
     const DType to = type_options(ctx->opt)->dtype;
-    bool found = false;
-    Deciding d;
+    const uint32_t n_value = g->n_value; /* values that are added later keep their types */
+    DType *type = NULL;
+    Tie *tie = NULL;
+    bool *keeps = NULL, found = false;
 
     if (to == DT_NONE)
         return ST_OK;
     if (to != DT_FLOAT32 && to != DT_FLOAT64)
         return FAIL(E_INVALID, "--dtype %s: expected float32 or float64", dtype_name(to));
-    if (to == DT_FLOAT64)
-        TRY(keep_deciding(&d, &found, g, ctx));
-    return convert_graph(g, to, found ? &d : NULL, &ctx->n_changed);
+    FOR_NODES(g, n)
+        found |= to == DT_FLOAT64 && makes_integers(n);
+    if (found)
+        TRY(file_types(&type, g, ctx));
+    if (type) {
+        tie = ARENA_NEW(ctx->scratch, Tie, n_value);
+        keeps = ARENA_NEW(ctx->scratch, bool, g->n_node);
+        if (!tie || !keeps)
+            return FAIL_NOMEM();
+        find_ties(tie, keeps, g, type);
+        TRY(own_constants(g, tie, keeps, ctx->scratch));
+    }
+    return convert_graph(g, to, n_value, tie, keeps, &ctx->n_changed);
 }
 
 const Pass pass_convert_dtype = { .name = "convert-dtype",
