@@ -65,12 +65,11 @@ static Status note_products(const Graph *g, Report *report)
     }
     if (!first)
         return ST_OK;
-    return report_note(
-        report, NOTE_EXPORTER, EXPORTER,
-        "the weights of %d linear layer%s (%s%s) are not the module's own but computed from them, as when "
-        "BatchNormalization is folded into them: what is trained is the network without it "
-        "(docs/export.md tells how to keep it)",
-        n_folded, n_folded > 1 ? "s" : "", node_text(g, first), n_folded > 1 ? " and others" : "");
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "the weights of %d linear layer%s (%s%s) are not the module's own but computed from them, as "
+                       "when BatchNormalization is folded into them: dpexec trains the network without it "
+                       "(docs/export.md tells how to keep it)",
+                       n_folded, n_folded > 1 ? "s" : "", node_text(g, first), n_folded > 1 ? " and others" : "");
 }
 
 Status note_folded_norms(const Graph *g, Report *report, bool torch_export)
@@ -88,12 +87,11 @@ Status note_folded_norms(const Graph *g, Report *report, bool torch_export)
     }
     TRY(note_products(g, report));
     if (n_folded)
-        return report_note(
-            report, NOTE_EXPORTER, EXPORTER,
-            "the weights of %d of %d convolutions are not the module's own but computed "
-            "from them, as when BatchNormalization is folded into them: what is trained is the network without it "
-            "(docs/export.md tells how to keep it)",
-            n_folded, n_conv);
+        return report_note(report, NOTE_EXPORTER, EXPORTER,
+                           "the weights of %d of %d convolutions are not the module's own but computed from them, as "
+                           "when BatchNormalization is folded into them: dpexec trains the network without it "
+                           "(docs/export.md tells how to keep it)",
+                           n_folded, n_conv);
     if (norm || n_conv < 3 || n_unknown < n_conv || producer_is(g, "dpexec"))
         return ST_OK;
     return report_note(report, NOTE_EXPORTER, EXPORTER,

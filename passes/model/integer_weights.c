@@ -208,12 +208,11 @@ static Status integer_weights_run(Graph *g, PassCtx *ctx)
     if (!ctx->n_changed)
         return ST_OK;
     TRY(graph_sort(g));
-    return report_note(
-        ctx->report, NOTE_OTHER, first,
-        "and %d more: integers in the file, trained as floats that begin with what the integers stand for, "
-        "and written as integers again; what was below half a step of them is lost where training goes on "
-        "from the written model, not from a checkpoint (--freeze fixes them)",
-        ctx->n_changed - 1);
+    return report_note(ctx->report, NOTE_OTHER, first,
+                       "and %d more: integers in the file, trained as floats that begin at the values of the integers, "
+                       "and written as integers again; training that goes on from the written model, rather than from "
+                       "a checkpoint, loses fractions below half a step (--freeze fixes them)",
+                       ctx->n_changed - 1);
 }
 
 /* ---- writing ---- */

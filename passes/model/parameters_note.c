@@ -181,12 +181,12 @@ static Status note_known_exporter(const Graph *g, Report *report, bool torch_exp
     }
     if (!folds)
         return ST_OK;
-    return report_note(
-        report, NOTE_EXPORTER, EXPORTER,
-        "%s %s, %s: it is known to fold BatchNormalization and what parameters alone give%s and to merge "
-        "tensors that are equal, which a file need not show (docs/export.md)",
-        g->producer, g->producer_version, torch_export ? "torch.export with its optimizer" : "in evaluation mode",
-        torch_export ? ", to drop biases of zeros" : "");
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%s %s, %s: it may have folded BatchNormalization and formulas of parameters%s and merged equal "
+                       "tensors without a trace in the file (docs/export.md)",
+                       g->producer, g->producer_version,
+                       torch_export ? "torch.export with its optimizer" : "in evaluation mode",
+                       torch_export ? ", dropped biases of zeros" : "");
 }
 
 /* Warns of batch-norms written as formulas: there is no operator to put into training mode. */
@@ -235,7 +235,8 @@ static Status note_dropped(const Graph *g, Report *report, Arena *a)
     if (n_found > 3 &&
         !(list = arena_printf(a, "%s and %d more node%s such arguments", list, n_found - 3, n_found > 4 ? "s" : "")))
         return FAIL_NOMEM();
-    return report_note(report, NOTE_EXPORTER, EXPORTER, "%s of PyTorch's calls, and is computed without", list);
+    return report_note(report, NOTE_EXPORTER, EXPORTER,
+                       "%s of PyTorch's calls: dpexec computes the operators without these arguments", list);
 }
 
 /* Notes a loss whose label smoothing only the PyTorch call records; ONNX Runtime computes it without. */
@@ -272,8 +273,8 @@ static Status note_lost_calls(const Graph *g, Report *report, bool *any)
             *any = true;
             shape_text(shape, text);
             TRY(report_note(report, NOTE_EXPORTER, EXPORTER,
-                            "%s: the exporter has lost PyTorch's %s of a tensor that has shape %s here, and what is "
-                            "trained is another network (docs/export.md)",
+                            "%s: the exporter has lost PyTorch's %s of a tensor that has shape %s here, so dpexec "
+                            "trains another network (docs/export.md)",
                             node_text(g, n), lost[k], text));
         }
     }
@@ -299,8 +300,8 @@ static Status note_lost_sums(const Graph *g, Report *report)
         TRY(report_note(
             report, NOTE_EXPORTER, EXPORTER,
             "output '%s' is declared as one number, and the file's nodes compute %s: the exporter has lost an "
-            "operator, such as the sum over cross_entropy(reduction=\"none\"), and what is trained is "
-            "another network (docs/export.md)",
+            "operator, such as the sum over cross_entropy(reduction=\"none\"), so dpexec trains another network "
+            "(docs/export.md)",
             o->name, text));
     }
     return ST_OK;

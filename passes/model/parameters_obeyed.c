@@ -75,7 +75,7 @@ static Status warn_fixed(const Parameters *p, uint32_t i)
     if (by_name && (end.setting || is_mask(p, i, end.node)))
         return ST_OK;
     return report_note(
-        p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: not trained: the way to the loss ends at %s%s", shape,
+        p->ctx->report, NOTE_NO_GRADIENT, v->name, "shape %s: not trained: the path to the loss ends at %s%s", shape,
         end.node ? node_text(p->g, end.node) : "an output", end.setting ? ", for which it is a setting" : "");
 }
 
@@ -112,7 +112,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
         if (!p->reach.reach[first] && p->read[first])
             TRY(report_way_end(&end, p->g, (ValueId){ first }, p->ctx->scratch));
         if (end.node)
-            snprintf(why, sizeof why, "no derivative reaches it: its way to the outputs ends at %s%s",
+            snprintf(why, sizeof why, "no derivative reaches it: its path to the outputs ends at %s%s",
                      node_text(p->g, end.node), end.setting ? ", for which it is a setting" : "");
         else
             snprintf(why, sizeof why, "%s", p->verdict[first].reason);
@@ -123,7 +123,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
     if (!pattern || !n_trained || !n_fixed)
         return ST_OK;
     return report_note(p->ctx->report, NOTE_OTHER, "--train",
-                       "'%s' matches what no derivative reaches and stays fixed: %s%s", pattern, names,
+                       "'%s' also matches tensors that no derivative reaches; they stay fixed: %s%s", pattern, names,
                        n_fixed > n_shown ? " and others" : "");
 }
 

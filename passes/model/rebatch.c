@@ -483,8 +483,8 @@ static Status note_edit(const Rebatch *r, const Edit *e)
 
     if (n && r->size[0] <= 1 && n->op->flags & OPF_SELECTS)
         return report_note(r->ctx->report, NOTE_GUESS, n->name,
-                           "%s takes rows of the one sample that the model was exported for (input %d): of larger "
-                           "batches it takes each sample's, not the first one's alone",
+                           "%s takes rows of the single sample that the model was exported for (input %d): in larger "
+                           "batches it takes those rows of every sample",
                            n->op->name, e->in);
     if (e->kind != EDIT_ROWS)
         return ST_OK;
@@ -494,7 +494,7 @@ static Status note_edit(const Rebatch *r, const Edit *e)
             !(also = arena_printf(r->ctx->scratch, "%s, alike along axis %d", also, a)))
             return FAIL_NOMEM();
     return report_note(r->ctx->report, NOTE_OTHER, v->name,
-                       "constant %s holds one row for each of %lld samples%s: it is one, expanded",
+                       "constant %s holds equal rows for %lld samples%s: it becomes one row, expanded to the batch",
                        shape_text(&v->init->shape, text), (long long)r->size[0], also);
 }
 
@@ -594,20 +594,20 @@ static Status rebatch_refuse(Rebatch *r, uint32_t node)
     r->g->by_sample = r->by_sample;
     TRY(set_wanted_reason(r, node, want));
     if (r->decided &&
-        !(r->reason = arena_printf(r->ctx->scratch, "%s is %lld at that size alone", node_string(r->decided, "what"),
+        !(r->reason = arena_printf(r->ctx->scratch, "%s is %lld only at that size", node_string(r->decided, "what"),
                                    (long long)node_int(r->decided, "value"))))
         return FAIL_NOMEM();
     if (name && !(by = arena_printf(r->ctx->scratch, " (constant '%s' is written for it)", name)))
         return FAIL_NOMEM();
     if (want && want != r->size[0])
-        return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s%s",
+        return FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and does not work for %lld: %s%s",
                     (long long)r->size[0], (long long)want, r->reason, by);
     if (silent) {
         r->g->only_batch = r->size[0];
         if (!(r->g->only_why = arena_printf(r->g->arena, "%s%s", r->reason, by)))
             return FAIL_NOMEM();
     }
-    return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes batches of %lld alone: %s%s",
+    return report_note(r->ctx->report, NOTE_OTHER, r->g->name, "computes only batches of %lld: %s%s",
                        (long long)r->size[0], r->reason, by);
 }
 
@@ -620,7 +620,7 @@ static Status note_drawn(const Rebatch *r)
 
         if (rank > 1 && dim[0] == 1 && r->size[0] == 1)
             TRY(report_note(r->ctx->report, NOTE_GUESS, n->name,
-                            "%s draws one row, as the batch that the model was exported for has: all samples of larger "
+                            "%s draws one row, because the model was exported for one sample: all samples of larger "
                             "batches share it",
                             n->op->name));
     }
@@ -672,10 +672,10 @@ static Status rebatch(Rebatch *r)
     TRY(rebatch_search(r, &failed));
     if (failed == r->g->n_node) {
         if (r->decided) /* infer-shapes checks whether the wanted size is one of these */
-            TRY(report_note(r->ctx->report, NOTE_OTHER, r->g->name,
-                            "%s is %lld in batches of %lld: computes those alone for which it is the same",
-                            node_string(r->decided, "what"), (long long)node_int(r->decided, "value"),
-                            (long long)r->size[0]));
+            TRY(report_note(
+                r->ctx->report, NOTE_OTHER, r->g->name,
+                "%s is %lld in batches of %lld: the model computes only batches for which that number is the same",
+                node_string(r->decided, "what"), (long long)node_int(r->decided, "value"), (long long)r->size[0]));
         TRY(note_own_rows(r));
         TRY(fixed ? rebatch_note_time(r) : ST_OK);
         TRY(note_drawn(r));

@@ -367,11 +367,10 @@ static Status stochastic_depth_note(const Graph *g, PassCtx *ctx, const DropSite
                         node_text(g, sites->site[0].node), sites->n > 1 ? " ..." : ""));
     FOR_NODES(g, n)
         if (n->op->flags & OPF_RANDOM && !n->op->train && !n->op->domain && live[n->out[0].i])
-            TRY(report_note(
-                ctx->report, NOTE_OTHER, n->name,
-                "%s draws random numbers in evaluation, inference and an exported model too: what is made of them is "
-                "no dropout that is known",
-                node_text(g, n)));
+            TRY(report_note(ctx->report, NOTE_OTHER, n->name,
+                            "%s draws random numbers in evaluation, inference and an exported model too: it belongs to "
+                            "no known form of dropout",
+                            node_text(g, n)));
     return ST_OK;
 }
 

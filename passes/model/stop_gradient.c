@@ -112,8 +112,7 @@ static Status stop_gradient_run(Graph *g, PassCtx *ctx)
             problems_add(&wrong, "'%s'", p->stop[i]);
         ctx->n_changed += n;
     }
-    TRY(problems_fail(&wrong, E_INVALID,
-                      "--stop-gradient: no value that a node reads, or none of a node, has a name like"));
+    TRY(problems_fail(&wrong, E_INVALID, "--stop-gradient: no value that a node reads, and no node, matches"));
     return graph_sort(g);
 }
 

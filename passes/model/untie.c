@@ -509,7 +509,7 @@ static Status untie_run(Graph *g, PassCtx *ctx)
             problems_add(&wrong, "'%s'", parameters->untie[i]);
     }
     return problems_fail(&wrong, E_INVALID,
-                         "--untie: no tensor that several nodes read, and no transpose of another, has a name like");
+                         "--untie: no tensor that several nodes read, and no transpose of another, matches");
 }
 
 const Pass pass_untie = { .name = "untie",

@@ -100,9 +100,9 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
         batch_axis[g->input[i].i] = axis;
         if (axis >= 0)
             TRY(report_note(report, NOTE_INPUT, v->name, "split along axis %d (%s)", axis,
-                            o->n_batch_input                     ? "as told"
+                            o->n_batch_input                     ? "by --batch-input"
                             : v->dim_param && v->dim_param[axis] ? v->dim_param[axis]
-                            : given_axis(g, v, opt, symbol) >= 0 ? "as the model says"
+                            : given_axis(g, v, opt, symbol) >= 0 ? "found in the model"
                                                                  : "it has the batch size"));
         else
             TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));

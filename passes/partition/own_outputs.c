@@ -26,8 +26,8 @@ static Status find_inputs_axis(int *out, const Graph *g, PassCtx *ctx)
 
         if (axis >= 0 && *out >= 0 && axis != *out) {
             TRY(report_note(ctx->report, NOTE_NUMBERS, name,
-                            "has its samples along axis %d, and another input along %d: outputs are put together "
-                            "where they have theirs (--output-axis inputs)",
+                            "has its samples along axis %d, and another input along %d: outputs are joined along the "
+                            "axes of their own samples (--output-axis inputs)",
                             axis, *out));
             *out = -1;
             return ST_OK;

@@ -49,7 +49,8 @@ static Status find_owners(ValueId **out, const Graph *g, Arena *a, Report *repor
                     owner[state.i] = param;
                 else
                     TRY(report_note(report, NOTE_OTHER, value(g, state)->name,
-                                    "kept whole on every device: it has not the shape of '%s'", value(g, param)->name));
+                                    "kept whole on every device: its shape differs from that of '%s'",
+                                    value(g, param)->name));
             }
     }
     *out = owner;
@@ -188,7 +189,7 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
                            "--shard optimizer: this optimizer keeps nothing beside the parameters");
     if (o->shard >= SHARD_GRADIENTS && build_mode(opt) == BUILD_ACCUMULATE)
         return report_note(report, NOTE_OTHER, g->name,
-                           "--%s: what --accumulate adds up stays whole: a gradient of the parameters' size for "
+                           "--%s: the sums of --accumulate stay whole: a gradient of the parameters' size for "
                            "each replica",
                            level_name(o));
     return ST_OK;

@@ -470,7 +470,7 @@ Status variants_check(const Placements *t, const Graph *g, const Partition *p)
         TRY(check_node(t, g, v, n));
     for (int i = 0; i < g->n_output; i++)
         if (t->varies[g->output[i].value.i] && !can_be_given(t, g, v, g->output[i].value))
-            return FAIL(E_UNSUPPORTED, "output '%s' cannot be put together of parts of unlike lengths",
+            return FAIL(E_UNSUPPORTED, "output '%s' cannot be joined from parts of different lengths",
                         g->output[i].name);
     for (int i = 0; i < g->n_update; i++)
         if (t->varies[g->update[i].next.i])

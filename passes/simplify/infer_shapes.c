@@ -131,7 +131,7 @@ static Status check_rivals(const Graph *g, const BuildOptions *opt)
                          "%s=DIMS if it is the first)",
                          v->name, shape_text(v->shape, text), v->name, rival, rival, v->name, v->name);
     }
-    return problems_fail(&ambiguous, E_SHAPE, "which axis of an input is the batch is not said");
+    return problems_fail(&ambiguous, E_SHAPE, "the batch axis of these inputs is ambiguous");
 }
 
 /* Inputs that carry the batch, or have its name on an axis, must agree in their number of samples. */
@@ -233,7 +233,7 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
     size = declared_batch(g, opt);
     return !g->only_batch || size < 0 || size == g->only_batch
                ? ST_OK
-               : FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and cannot be taken to %lld: %s",
+               : FAIL(E_UNSUPPORTED, "the model was exported for batches of %lld and does not work for %lld: %s",
                       (long long)g->only_batch, (long long)size, g->only_why);
 }
 
@@ -330,7 +330,7 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
         if (shape_numel(value(g, g->input[i])->shape) == 1)
             number = value(g, g->input[i])->name;
     return status_prefix(E_UNSUPPORTED,
-                         "data decide which branch is taken, and one that may be is none at these sizes%s%s%s",
+                         "data decide which branch is taken, and one of the branches does not fit these sizes%s%s%s",
                          number ? " (if '" : "", number ? number : "",
                          number ? "' decides, --input-value gives it one number for the whole run)" : "");
 }
@@ -359,9 +359,8 @@ static Status explain_example(Status st, const Graph *g, const BuildOptions *opt
         return st;
     return status_prefix(
         st,
-        "the file leaves axis %d of input '%s' open, which is of %lld here, and a node has sizes that do "
-        "not fit that; where they are of the example that was exported, as PyTorch's legacy exporter "
-        "writes them, export by the default one with dynamic_shapes",
+        "axis %d of input '%s' is open in the file and %lld here, but a node has fixed sizes that do not fit it; "
+        "PyTorch's legacy exporter writes the sizes of its example: export with the default one and dynamic_shapes",
         axis, v->name, (long long)v->shape->dim[axis]);
 }
 

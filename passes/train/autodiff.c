@@ -99,7 +99,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
         if (any || first == n)
             continue;
         TRY(report_way_end(&end, g, param[first], ctx->scratch));
-        problems_add(&wrong, "--train '%s' trains nothing: the way of '%s' to the loss ends at %s",
+        problems_add(&wrong, "--train '%s' trains nothing: the path from '%s' to the loss ends at %s",
                      parameters->train[k], value(g, param[first])->name,
                      end.node ? node_text(g, end.node) : "an output");
     }

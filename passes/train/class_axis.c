@@ -102,7 +102,7 @@ Status class_axis_set(ClassAxis *c, int axis)
     char text[SHAPE_TEXT];
 
     if (k < 1 || k >= c->scores.rank)
-        return FAIL(E_INVALID, "--class-axis %d: output '%s' is %s, of which an axis from 1 on can count classes", axis,
+        return FAIL(E_INVALID, "--class-axis %d: output '%s' is %s: expected one of its axes from 1 on", axis,
                     c->output, shape_text(&c->scores, text));
     if (k == c->batch)
         return FAIL(E_INVALID, "--class-axis %d: that axis of output '%s' %s carries the batch", axis, c->output,

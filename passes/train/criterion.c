@@ -126,18 +126,8 @@ static Status note_applied_twice(const Criterion *c, const LossDef *loss)
     if (!n || !loss->applies || strcmp(n->op->name, loss->applies) != 0)
         return ST_OK;
     return report_note(c->report, NOTE_GUESS, c->scores->name,
-                       "is what %s makes, and --loss %s applies %s to it again: expected the scores in front of it",
+                       "is the result of %s, and --loss %s applies %s again: expected the scores before it",
                        node_text(c->g, n), loss->recipe.name, n->op->name);
-}
-
-/* Sets y to the first loss of the model's own. */
-static Status find_own_loss(Criterion *c, const bool *is_loss)
-{
-    int i = 0;
-
-    while (!is_loss[i])
-        i++;
-    return find_output(c, c->g->output[i].name);
 }
 
 /* E_SHAPE unless there are as many scores as targets: a model that joins or picks rows of the batch has others. */
@@ -162,7 +152,6 @@ static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batc
     const char *name = target_name(c->opt);
 
     TRY(check_rows(c, shape, batch));
-
     if (has_value(graph_find(c->g, name)))
         return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target",
                     name);
@@ -458,9 +447,9 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
 
 bool criterion_takes_own_means(const BuildOptions *opt)
 {
-    const TargetOptions *target = target_options(opt);
+    const TargetOptions *o = target_options(opt);
 
-    return target->mean_of_means && loss_is_output(opt) && !target->loss_is_sum && build_mode(opt) != BUILD_EVAL;
+    return o->mean_of_means && loss_is_output(opt) && !o->loss_is_sum && build_mode(opt) != BUILD_EVAL;
 }
 
 static ValueId emit_part_mean(const Criterion *c, ValueId sum, double weight, bool shared, ValueId weights)
@@ -767,20 +756,22 @@ static Status criterion_run(Graph *g, PassCtx *ctx)
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
     const LossDef *def = recipes->loss;
     const MetricDef *metric = recipes->metric;
-    const char *settings = recipes->settings;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
     bool *is_loss;
+    int first = 0; /* loss of the model's own */
 
     graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
-    TRY(recipe_take(&c.loss, &def->recipe, "loss", recipes->loss_args, settings, g->arena));
+    TRY(recipe_take(&c.loss, &def->recipe, "loss", recipes->loss_args, recipes->settings, g->arena));
     if (metric)
-        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipes->metric_args, settings, g->arena));
+        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipes->metric_args, recipes->settings, g->arena));
     if (!(is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));
-    TRY(def->target == TARGET_NONE ? find_own_loss(&c, is_loss) : find_output(&c, target->logits));
+    while (def->target == TARGET_NONE && !is_loss[first])
+        first++;
+    TRY(find_output(&c, def->target == TARGET_NONE ? g->output[first].name : target->logits));
     TRY(note_applied_twice(&c, def));
     if (def->logs)
         TRY(add_logged_losses(&c, &loss, is_loss, ctx->scratch));

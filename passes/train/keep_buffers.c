@@ -23,11 +23,9 @@ static Status keep_buffers_keep(Graph *g, const PassCtx *ctx)
 
         if (buffer->kind == V_CONST) {
             if (buffer->dtype != next->dtype || !shape_eq(buffer->shape, next->shape))
-                return FAIL(
-                    E_SHAPE,
-                    "buffer '%s' is %s%s, what each step shall set it to, '%s', is %s%s (--state names another)",
-                    buffer->name, dtype_name(buffer->dtype), shape_text(buffer->shape, a), next->name,
-                    dtype_name(next->dtype), shape_text(next->shape, b));
+                return FAIL(E_SHAPE, "buffer '%s' is %s%s, but its new value '%s' is %s%s (--state names another)",
+                            buffer->name, dtype_name(buffer->dtype), shape_text(buffer->shape, a), next->name,
+                            dtype_name(next->dtype), shape_text(next->shape, b));
             buffer->kind = V_STATE;
             if (!training(ctx))
                 continue;
@@ -80,11 +78,12 @@ static Status note_written(const Graph *g, PassCtx *ctx)
             continue;
         if (!(name = arena_printf(ctx->scratch, "%.*s", PIECE(line.target))))
             return FAIL_NOMEM();
-        TRY(report_note(ctx->report, NOTE_EXPORTER, name,
-                        "forward() writes this buffer, and the exporter left out what: it stays as it is; return "
-                        "the new value as an output of the network, and give --state '%s=OUTPUT' "
-                        "(docs/parameters.md)",
-                        name));
+        TRY(report_note(
+            ctx->report, NOTE_EXPORTER, name,
+            "forward() writes this buffer, but the file lacks the new value: the buffer stays as it is; return "
+            "the new value as an output of the network, and give --state '%s=OUTPUT' "
+            "(docs/parameters.md)",
+            name));
     }
     return ST_OK;
 }
@@ -108,7 +107,7 @@ static Status note_stops(const Graph *g, PassCtx *ctx)
     FOR_NODES(g, n)
         if (n->lost_detach && !parameter_options(ctx->opt)->n_stop)
             TRY(report_note(ctx->report, NOTE_EXPORTER, n->name,
-                            "%s, and the exporter's optimizer removed where: export "
+                            "%s, and the exporter's optimizer removed the place: export "
                             "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/parameters.md)",
                             reads_copy(n->call)
                                 ? "its code stops a gradient (detach), or copies a value (clone) and may do so"

@@ -73,13 +73,13 @@ Status report_unreached(Report *r, const Graph *g, ValueId param, const char *lo
     shape_text(v->shape, shape);
     if (loss && end.node)
         return report_note(r, NOTE_NO_GRADIENT, v->name,
-                           "shape %s: its group's loss '%s' does not depend on it: its way ends at %s", shape, loss,
+                           "shape %s: its group's loss '%s' does not depend on it: its path ends at %s", shape, loss,
                            node_text(g, end.node));
     if (end.stops)
-        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the way to the loss ends at %s", shape,
+        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the path to the loss ends at %s", shape,
                            node_text(g, end.node));
     if (end.node)
-        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: used, but not for the loss: its way ends at %s",
+        return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: used, but not for the loss: its path ends at %s",
                            shape, node_text(g, end.node));
     return report_note(r, NOTE_NO_GRADIENT, v->name, "shape %s: the forward pass does not use it", shape);
 }

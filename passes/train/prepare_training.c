@@ -187,13 +187,12 @@ static Status note_momentum(const Prepare *p)
 
     if (!first)
         return ST_OK;
-    return report_note(
-        p->ctx->report, NOTE_EXPORTER, "the exporter",
-        "batch normalisation '%s'%s has momentum %d: %s; PyTorch's momentum=None, the mean of all batches, "
-        "arrives so (docs/export.md)",
-        first, p->n_odd > 1 ? " and others" : "", p->last ? 0 : 1,
-        p->last ? "its running statistics are those of the last batch alone"
-                : "its running statistics never follow the batches");
+    return report_note(p->ctx->report, NOTE_EXPORTER, "the exporter",
+                       "batch normalisation '%s'%s has momentum %d: %s; PyTorch's momentum=None, the mean of all "
+                       "batches, is exported like this (docs/export.md)",
+                       first, p->n_odd > 1 ? " and others" : "", p->last ? 0 : 1,
+                       p->last ? "its running statistics are those of the last batch alone"
+                               : "its running statistics never follow the batches");
 }
 
 static Status prepare_node(Prepare *p, Node *n)

@@ -43,7 +43,7 @@ static Status standard_run(Graph *g, PassCtx *ctx)
     FOR_NODES(g, n)
         if (n->op->domain)
             problems_add(&left, "%s", node_text(g, n));
-    return problems_fail(&left, E_UNSUPPORTED, "these cannot be said in operators of ai.onnx");
+    return problems_fail(&left, E_UNSUPPORTED, "no operators of ai.onnx compute these nodes");
 }
 
 const Pass pass_standard = { .name = "standard",

@@ -46,8 +46,9 @@ static Status take_turns_find_turns(Turns *t)
         if (!t->turn[i])
             problems_add(&none, "'%s'", v->name);
     }
-    return problems_fail(&none, E_INVALID,
-                         "--turns: every parameter that is trained needs a group with a loss of its own; without are");
+    return problems_fail(
+        &none, E_INVALID,
+        "--turns: every parameter that is trained needs a group with a loss of its own; these have none");
 }
 
 /* [node] does one of these outputs depend on it? */

@@ -270,10 +270,11 @@ static void test_rates(void)
         dpx_trainer *t;
 
         if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_rates.onnx", (const char *const[]){ NULL })))
-            CHECK_DPX_FAILS(DPX_UNSUPPORTED,
-                            "data decide which branch is taken, and one that may be is none at these sizes (if 'rate' "
-                            "decides, --input-value gives it one number for the whole run): MatMul",
-                            dpx_run(t, both, 2, &y, 1));
+            CHECK_DPX_FAILS(
+                DPX_UNSUPPORTED,
+                "data decide which branch is taken, and one of the branches does not fit these sizes (if 'rate' "
+                "decides, --input-value gives it one number for the whole run): MatMul",
+                dpx_run(t, both, 2, &y, 1));
         dpx_trainer_free(t);
         if (CHECK_DPX(dpx_interpret(&out, SOURCE_DIR "/tests/api/branches_rates.onnx", o, in)) &&
             CHECK_DPX(dpx_data_view(dpx_data_at(out, 0), &y)))

@@ -197,7 +197,7 @@ static void test_unreached(void)
     }
     CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]));
     if (!strstr(told, "b.weight") ||
-        !strstr(told, "its group's loss 'a_square' does not depend on it: its way ends at "))
+        !strstr(told, "its group's loss 'a_square' does not depend on it: its path ends at "))
         TEST_FAIL("told was: %s", told);
     dpx_trainer_free(t);
 }

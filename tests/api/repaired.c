@@ -96,7 +96,7 @@ static void test_refused(void)
         if (t && newer)
             CHECK_DPX_FAILS(E_SHAPE, "Concat node_Concat_13", dpx_train_step(t, batch, 2, &result));
         else if (t)
-            CHECK_DPX_FAILS(E_UNSUPPORTED, "exported for batches of 1 and cannot be taken to 7: Gather /Gather_1",
+            CHECK_DPX_FAILS(E_UNSUPPORTED, "exported for batches of 1 and does not work for 7: Gather /Gather_1",
                             dpx_train_step(t, batch, 2, &result));
         dpx_trainer_free(t);
     }

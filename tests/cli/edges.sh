@@ -95,7 +95,7 @@ check "the input by its dimension's name" grep -qx 'x: split along axis 0 (N)' d
 check "the target by its size" grep -qx 'target: split along axis 0 (it has the batch size)' decided.txt
 check "a number goes to all" grep -qx 'learning_rate: given to every device in full' decided.txt
 "$dpexec" train lin.onnx "${train[@]/--quiet/--no-shuffle}" --replicas 2 --batch-input x >decided.txt 2>&1
-check "as told" grep -qx 'x: split along axis 0 (as told)' decided.txt
+check "as told" grep -qx 'x: split along axis 0 (by --batch-input)' decided.txt
 
 # A trace that cannot be written is told before the run, and the model comes first.
 refused 1 "--trace none/t.json: cannot write" "$dpexec" train lin.onnx "${train[@]}" --out traced --trace none/t.json

@@ -178,9 +178,9 @@ for name, made in {"softmax": "p = Softmax<axis=1>(h)", "sigmoid": "s = Sigmoid(
         '<float[3,3] w = {1,2,3,4,5,6,7,8,9}> { h = MatMul(x, w) ' + made + ' }'), f"{sys.argv[1]}/{name}.onnx")
 END
 applied() { "$graph_transform" "$DIR/$1.onnx" --batch-size 4 --loss "$2" --report -o "$DIR/$1.txt" 2>&1; }
-check "softmax, twice" grep -q "p: is what Softmax .* makes, and --loss cross-entropy applies Softmax to it again: expected the scores in front" \
+check "softmax, twice" grep -q "p: is the result of Softmax .*, and --loss cross-entropy applies Softmax again: expected the scores before" \
     <(applied softmax cross-entropy)
-check "sigmoid, twice" grep -q "makes, and --loss bce-logits applies Sigmoid to it again" <(applied sigmoid bce-logits)
+check "sigmoid, twice" grep -q "and --loss bce-logits applies Sigmoid again" <(applied sigmoid bce-logits)
 for once in "softmax nll" "log cross-entropy" "scores bce-logits" "sigmoid cross-entropy"; do
     # shellcheck disable=SC2086     # two words
     check "once: $once" sh -c '! grep -q again' <<<"$(applied $once)"

@@ -80,10 +80,10 @@ for how in "--replicas 1 --momentum 0.9" "--devices cpu*2 --replicas 3 --momentu
     grep '^dpexec: warning' "$DIR/log" >"$DIR/found.txt"
     check "what the loss does not reach, $how" diff - "$DIR/found.txt" <<'END'
 dpexec: warning: idle.weight: shape [5,2]: the forward pass does not use it
-dpexec: warning: aux.weight: shape [4,3]: used, but not for the loss: its way ends at Gemm aux (output 'aux')
-dpexec: warning: pick.weight: shape [4,3]: the way to the loss ends at ArgMax choose (output 'k')
-dpexec: warning: aux.bias: shape [3]: used, but not for the loss: its way ends at Gemm aux (output 'aux')
-dpexec: warning: pick.bias: shape [3]: the way to the loss ends at ArgMax choose (output 'k')
+dpexec: warning: aux.weight: shape [4,3]: used, but not for the loss: its path ends at Gemm aux (output 'aux')
+dpexec: warning: pick.weight: shape [4,3]: the path to the loss ends at ArgMax choose (output 'k')
+dpexec: warning: aux.bias: shape [3]: used, but not for the loss: its path ends at Gemm aux (output 'aux')
+dpexec: warning: pick.bias: shape [3]: the path to the loss ends at ArgMax choose (output 'k')
 END
 done
 rm -rf "$DIR/reached"
@@ -122,7 +122,7 @@ for file in mask limits; do
     "$dpexec" train "$DIR/$file.onnx" --data "$DIR/mask.npz" --loss cross-entropy --batch-size 5 --steps 1 2>&1 | grep 'warning' >"$DIR/$file.txt"
 done
 check "a mask called bias is not warned of" diff /dev/null "$DIR/mask.txt"
-check "a bias that only a comparison reads is" grep -q "bias: shape \[1,4,4\]: not trained: the way to the loss ends at Equal" "$DIR/limits.txt"
+check "a bias that only a comparison reads is" grep -q "bias: shape \[1,4,4\]: not trained: the path to the loss ends at Equal" "$DIR/limits.txt"
 
 # A parameter of one element, which nothing but its name tells, of a model in float64.
 "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'

@@ -121,7 +121,7 @@ check "gradients of both are summed" test "$(reductions --group "$d" --group "$g
 check "the discriminator's alone are" test "$(reductions "${frozen[@]}")" = "discriminator"
 refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats[@]}" --steps 1 --group "$g" "${frozen[@]}"
 
-refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; without are: 'generator.fc.weight'" \
+refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; these have none: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns
 refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --steps 1 --turns
 

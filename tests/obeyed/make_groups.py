@@ -87,7 +87,7 @@ def group_batch_transposed():
 
 
 def group_batch_optimized():
-    make("group_batch_optimized", Modulated(), 4, "optimized", 3, "exported for batches of 4 and cannot be taken to 3: Conv node_Conv_")
+    make("group_batch_optimized", Modulated(), 4, "optimized", 3, "exported for batches of 4 and does not work for 3: Conv node_Conv_")
 
 
 def group_one_sample():

@@ -42,9 +42,9 @@ static void test_unreached_parameters(void)
     if (CHECK_OK(graph_parse(&g, unreached, strlen(unreached))) && CHECK_OK(pass_autodiff.run(g, &ctx))) {
         CHECK_STR("", note_of(r, NOTE_NO_GRADIENT, "w"));
         CU_ASSERT_PTR_NOT_NULL(
-            strstr(note_of(r, NOTE_NO_GRADIENT, "rounded"), "shape [2]: the way to the loss ends at Floor the floor"));
+            strstr(note_of(r, NOTE_NO_GRADIENT, "rounded"), "shape [2]: the path to the loss ends at Floor the floor"));
         CHECK_STR("shape [3]: the forward pass does not use it", note_of(r, NOTE_NO_GRADIENT, "unused"));
-        CHECK_STR("shape [2]: used, but not for the loss: its way ends at Exp a head (output 'n')",
+        CHECK_STR("shape [2]: used, but not for the loss: its path ends at Exp a head (output 'n')",
                   note_of(r, NOTE_NO_GRADIENT, "aside"));
     }
     graph_free(g);

@@ -562,7 +562,7 @@ static void test_unreached(void)
     Report *r = decisions(unreached, "pytorch", literal, NULL);
 
     check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
-    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the way to the loss ends at Round", NULL });
+    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the path to the loss ends at Round", NULL });
     report_free(r);
     r = decisions(unreached, "", literal, NULL);
     check_decisions(r, "fc.weight+ act.scale+? low- fill-");
@@ -570,8 +570,9 @@ static void test_unreached(void)
     r = decisions(unreached, "pytorch", literal,
                   parameter_build(&opt)); /* a wildcard means no numbers of the code, a name does */
     check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
-    check_notes(r, NOTE_OTHER,
-                (const char *const[]){ "matches what no derivative reaches and stays fixed: 'q.weight'", NULL });
+    check_notes(
+        r, NOTE_OTHER,
+        (const char *const[]){ "also matches tensors that no derivative reaches; they stay fixed: 'q.weight'", NULL });
     report_free(r);
     opt.parameters.train = fill;
     r = decisions(unreached, "pytorch", literal, parameter_build(&opt));
@@ -580,13 +581,13 @@ static void test_unreached(void)
     opt.parameters.train = one;
     check_refused(
         parameter_build(&opt),
-        "--train 'q.*' trains nothing: 'q.weight': no derivative reaches it: its way to the outputs ends at Round");
+        "--train 'q.*' trains nothing: 'q.weight': no derivative reaches it: its path to the outputs ends at Round");
     opt = (ParameterBuild){ .build.mode = BUILD_TRAIN, .parameters.parameters = &list };
     check_refused(parameter_build(&opt), "--parameters list.txt trains nothing: 'q.weight'");
     opt.parameters.parameters = &both;
     r = decisions(unreached, "pytorch", literal, parameter_build(&opt));
     check_decisions(r, "fc.weight+ q.weight-");
-    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the way to the loss ends at Round", NULL });
+    check_notes(r, NOTE_NO_GRADIENT, (const char *const[]){ "not trained: the path to the loss ends at Round", NULL });
     report_free(r);
 }
 

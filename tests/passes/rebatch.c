@@ -96,7 +96,7 @@ static void test_refused(void)
         "  %y = Add(%x, %rows) \"mix\"\n  output \"y\" = %y\n}\n";
     Graph *g = NULL;
 
-    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 2 and cannot be taken to 5: Add mix", repair_text(&g, text, 5));
+    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 2 and does not work for 5: Add mix", repair_text(&g, text, 5));
     graph_free(g);
     g = NULL;
     CHECK_FAILS(E_UNSUPPORTED, "constant 'rows'", repair_text(&g, text, 5));
@@ -150,7 +150,7 @@ static void test_two_axes(void)
     if (CHECK_OK(repair_text(&g, text, 5))) {
         CU_ASSERT_EQUAL(g->n_node, 1);
         CU_ASSERT_EQUAL(tensor_int(value_const(g, g->node[0]->in[1]), 0), 3);
-        CHECK_FAILS(E_SHAPE, "which axis of an input is the batch is not said: 'x' [3,?,4] (--batch-input x:1",
+        CHECK_FAILS(E_SHAPE, "the batch axis of these inputs is ambiguous: 'x' [3,?,4] (--batch-input x:1",
                     pipeline_run(g, &opt, interp_node, NULL, NULL));
     }
     graph_free(g);
@@ -169,7 +169,7 @@ static void test_list_of_another_length(void)
         "  %v = Add(%p, %u) \"add\"\n  output \"e\" = %e\n  output \"v\" = %v\n}\n";
     Graph *g = NULL;
 
-    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 4 and cannot be taken to 3: Add add", repair_text(&g, text, 3));
+    CHECK_FAILS(E_UNSUPPORTED, "exported for batches of 4 and does not work for 3: Add add", repair_text(&g, text, 3));
     graph_free(g);
 }
 
@@ -211,9 +211,9 @@ static void test_rows(void)
     check_rows("?,6", "Slice(%x, %1, %2, %0)", NOTE_MIXES, "Slice takes 1 row of the batch, from row 1", NULL);
     check_rows("4,6", "Gather(%x, %1)", NOTE_MIXES, "Gather takes 1 row of the batch, from row 1", NULL);
     check_rows("1,6", "Slice(%x, %0, %1, %0)", NOTE_GUESS, "takes each sample's, not the first one's", NULL);
-    check_rows("1,6", "RandomNormal() {shape=[1,6]}", NOTE_GUESS, "draws one row, as the batch", NULL);
-    check_rows("1,6", "Gather(%x, %last)", 0, "", "cannot be taken to 5: Gather n");
-    check_rows("2,4", "GatherElements(%x, %many)", 0, "", "cannot be taken to 5: GatherElements n");
+    check_rows("1,6", "RandomNormal() {shape=[1,6]}", NOTE_GUESS, "draws one row, because the model", NULL);
+    check_rows("1,6", "Gather(%x, %last)", 0, "", "does not work for 5: Gather n");
+    check_rows("2,4", "GatherElements(%x, %many)", 0, "", "does not work for 5: GatherElements n");
 }
 
 /* A divisor of a sum over the batch may count the samples of the file, as sum / N does: said at another size. */

@@ -36,4 +36,4 @@ for i in range(0, len(x), BATCH):
 flags = ["--loss", "mse", "--batch-size", str(BATCH), "--steps", str(STEPS), "--lr", str(LR)]
 (HERE / "expected.json").write_text(json.dumps({
     "model": "model.onnx", "data": "data.npz", "flags": flags, "losses": losses, "trained": ["fc.bias", "fc.weight"],
-    "says": ["weight: shape [3,4]: not trained: the way to the loss ends at Round"], "source": "make.py"}, indent=1) + "\n")
+    "says": ["weight: shape [3,4]: not trained: the path to the loss ends at Round"], "source": "make.py"}, indent=1) + "\n")
