@@ -13,10 +13,10 @@
 const Pass *const pipeline[] = {
     &pass_convert_dtype,      /* before any type is inferred */
     &pass_mark_batch,         /* before shapes are those of one batch size */
-    &pass_own_outputs,        /* likewise; what it copies is inferred with all else */
+    &pass_own_outputs,        /* likewise; shapes of its copies are inferred with all others */
     &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
     &pass_infer_shapes,       /* everything below needs shapes */
-    &pass_keep_buffers,       /* before parameters are found among what is constant */
+    &pass_keep_buffers,       /* before parameters are found among the constants */
     &pass_straight_through,   /* tensors behind quantisers must be found as parameters */
     &pass_find_parameters,    /* parameters must be state before constants are folded */
     &pass_follow_file,        /* likewise; once parameters are known, which are state already */
@@ -36,14 +36,14 @@ const Pass *const pipeline[] = {
     &pass_fuse_gelu,          /* once literals are constants; before autodiff, which then keeps x alone */
     &pass_dce,                /* no gradient for what nothing needs */
     &pass_predictions,        /* where criterion is, instead of which it runs */
-    &pass_criterion,          /* after lower: what it appends is in simple operators already */
+    &pass_criterion,          /* after lower: it appends simple operators alone */
     &pass_fuse_cross_entropy, /* after criterion, which appends the loss; before precision, which would convert the
                                  scores */
     &pass_fold_transpose,     /* before precision, which would stand conversions in between, and before autodiff */
     &pass_join_biases,        /* likewise; what fuse-product takes in later */
-    &pass_precision,          /* before autodiff: gradients are computed in the types of what they belong to */
+    &pass_precision,          /* before autodiff: a gradient has the type of its value */
     &pass_layout_weights,     /* while every mode has its forward graph; before add-optimizer, whose state follows it */
-    &pass_scale_loss,         /* last of all before autodiff, which differentiates what it makes */
+    &pass_scale_loss,         /* last before autodiff, which differentiates its output */
     &pass_autodiff,
     &pass_add_optimizer, /* consumes the gradients */
     &pass_standard,      /* behind all that appends operators of ours; before cse and dce, which clear up behind it */
@@ -83,7 +83,7 @@ const Pass *const model_passes[] = {
     &pass_refold,          /* behind tie-twins, which knows transposes by their numbers alone */
     &pass_integer_weights, /* behind all, which know tensors by their file */
     &pass_find_batch,      /* before rebatch, which takes what carries the batch to other sizes */
-    &pass_rebatch,         /* last: what it emits need not be looked through */
+    &pass_rebatch,         /* last: no other pass needs to look through its nodes */
 };
 const int model_passes_len = sizeof model_passes / sizeof *model_passes;
 

@@ -86,11 +86,6 @@ static bool find(IntegerFlow *f, ValueId v, int depth)
     return true;
 }
 
-static bool is_one(const Graph *g, const Node *n, int i)
-{
-    return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
-}
-
 bool integer_flow_find(IntegerFlow *f, const Node *to)
 {
     const Graph *g = f->g;
@@ -101,7 +96,7 @@ bool integer_flow_find(IntegerFlow *f, const Node *to)
         return false;
     f->turn++;
     f->n_constant = f->n_quantiser = 0;
-    if (!quantizer_of(g, to->in[0], range) && !(is_one(g, to, 1) && is_one(g, to, 2)))
+    if (!quantizer_of(g, to->in[0], range) && !(quant_is_one_number(g, to, 1) && quant_is_one_number(g, to, 2)))
         return false;
     return find(f, to->in[0], 0);
 }

@@ -13,6 +13,12 @@ typedef enum {
 } QuantRole;
 
 QuantRole quant_role(const Node *n);
+/* Is input i, a scale or a zero point, one number for the whole tensor, or absent? */
+static inline bool quant_is_one_number(const Graph *g, const Node *n, int i)
+{
+    return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
+}
+
 /* The least and the largest integer of a type of up to 32 bits. */
 void quantized_range(double range[2], DType t);
 /* The QuantizeLinear that makes these integers, directly or through a Clip by constants, by which exporters write

@@ -97,11 +97,6 @@ static bool moves(const Node *n, int i)
     return has_in(n, i) && op_moves(n->op, i) && !(n->op->same & SAME_TYPED) && !n->op->branch && n->n_out == 1;
 }
 
-static bool integer_weights_is_number(const Graph *g, const Node *n, int i)
-{
-    return !has_in(n, i) || shape_numel(in_value(g, n, i)->shape) == 1;
-}
-
 /* Are the integers at v constants of the file that at most *left nodes move?  `each`: they have scales along an axis.
  */
 static bool is_moved(const Graph *g, ValueId v, bool each, int *left)
@@ -155,7 +150,7 @@ static Status move_first(Graph *g, PassCtx *ctx)
     for (uint32_t i = 0; i < n_node; i++) {
         Node *to = g->node[i];
         const bool each = to->op && integer_weights_is_fixed(g, to) &&
-                          !(integer_weights_is_number(g, to, 1) && integer_weights_is_number(g, to, 2));
+                          !(quant_is_one_number(g, to, 1) && quant_is_one_number(g, to, 2));
         int left = MAX_MOVES;
 
         if (!to->op || !integer_weights_is_fixed(g, to) || holds_integers(g, to->in[0]) ||

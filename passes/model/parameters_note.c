@@ -181,12 +181,12 @@ static Status note_known_exporter(const Graph *g, Report *report, bool torch_exp
     }
     if (!folds)
         return ST_OK;
-    return report_note(report, NOTE_EXPORTER, EXPORTER,
-                       "%s %s, %s: it may have folded BatchNormalization and formulas of parameters%s and merged equal "
-                       "tensors without a trace in the file (docs/export.md)",
-                       g->producer, g->producer_version,
-                       torch_export ? "torch.export with its optimizer" : "in evaluation mode",
-                       torch_export ? ", dropped biases of zeros" : "");
+    return report_note(
+        report, NOTE_EXPORTER, EXPORTER,
+        "%s %s, %s: it may have folded BatchNormalization and expressions of parameters%s and merged equal "
+        "tensors without a trace in the file (docs/export.md)",
+        g->producer, g->producer_version, torch_export ? "torch.export with its optimizer" : "in evaluation mode",
+        torch_export ? ", dropped biases of zeros" : "");
 }
 
 /* Warns of batch-norms written as formulas: there is no operator to put into training mode. */

@@ -248,8 +248,8 @@ ValueId reshape_copy(Expander *x, ValueId v, ValueId copy, const Shape *to, int 
     return made ? made->out[0] : NO_VALUE;
 }
 
-/* Its shape when what is cut is an axis of its own: the blocks of `at` stand in front of at.axis, or all elements are
- * one axis. */
+/* Reshapes a copy of v so that the cut axis stands alone: the blocks of `at` become an axis in front of at.axis, or all
+ * elements become one axis. */
 static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, int d)
 {
     Shape s = *value(x->g, copy)->shape;
@@ -264,7 +264,7 @@ static ValueId lay_apart(Expander *x, ValueId v, ValueId copy, Place at, int r, 
     return reshape_copy(x, v, copy, &s, r, d);
 }
 
-/* The axis of what lay_apart gives. */
+/* The cut axis of lay_apart's result. */
 static int axis_apart(Place at) { return at.axis == AXIS_ELEMENTS ? 0 : at.blocks > 1 ? at.axis + 1 : at.axis; }
 
 /* The parts of v in their order, gathered on each device, or on device `only`. */
@@ -389,7 +389,7 @@ static ValueId *reduce_to_parts(Expander *x, ValueId v, Place at)
     return to_parts(x, &op_ReduceScatter, "axis", &spans, parts.n, parts.part, v, at);
 }
 
-/* ---- what the caller gives ---- */
+/* ---- inputs of the graph ---- */
 
 static ValueId *copies_of_input(Expander *x, ValueId v)
 {

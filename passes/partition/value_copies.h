@@ -52,7 +52,7 @@ static inline int copy_like(const Expander *x, Place at, int i)
  * for it, or, if that is a piece of another size, an input of the graph. */
 ValueId stand_in(Expander *x, ValueId v, Place at, int i, ValueId like);
 
-/* The shape of piece i of what is `whole`, and of copy i of v, at placement `at`. */
+/* The shape of piece i of a tensor of shape `whole`, and of copy i of v, at placement `at`. */
 Shape piece_shape(const Shape *whole, Place at, int i);
 Shape local_shape(const Expander *x, ValueId v, Place at, int i);
 /* "v@r1", or r < 0 "v@d0"; "" when memory ran out, and the graph has failed.  Devices have the numbers of the
@@ -64,22 +64,22 @@ void mark_copy(const Expander *x, ValueId copy, const char *logical, int r, int 
  *
  * The copies of v in the placement `want`, [copies_in]. */
 const ValueId *copies_of(Expander *x, ValueId v, Place want);
-/* Is v put together anew for every use, so that it is whole for a short time only? */
+/* Is v gathered anew for every use, so that it is whole for a short time only? */
 bool is_gathered(const Expander *x, ValueId v);
-/* Its copies [devices] for the use by the copy of n for replica r, r < 0 for a device. */
+/* The gathered copies of v, [devices], that n's copy of replica r reads; r < 0: a device's copy. */
 const ValueId *gathered_for(Expander *x, ValueId v, const Node *n, int r);
-/* The whole value on the device that gives it out. */
+/* The whole value on the device that returns the graph's outputs. */
 ValueId given_out(Expander *x, ValueId v);
-/* The same on the device of the loss, for nodes that are there alone. */
+/* The whole value on the device of the loss, for nodes that only that device computes. */
 ValueId whole_there(Expander *x, ValueId v);
-/* The parts of a value that is split, [replicas] or [devices]: *at receives how.  NULL, also where nothing failed: it
- * is not. */
+/* The parts of a split value, [replicas] or [devices]; *at: its placement.  NULL: the value is not split, or a failure.
+ */
 const ValueId *own_parts(Expander *x, ValueId v, Place *at);
 /* The replicas' rows of a value placed L, stacked, [devices]. */
 const ValueId *stacked(Expander *x, ValueId v);
-/* Copy i, at `at`, of a value whose data are known. */
+/* Copy i, at placement `at`, of a constant. */
 ValueId const_part(Expander *x, ValueId v, Place at, int i);
-/* The same of such data. */
+/* Copy i, at placement `at`, of a tensor, as a constant of that name. */
 ValueId tensor_part(Expander *x, const char *name, const Tensor *t, Place at, int i);
 /* Appends a node whose outputs are copies of v: for output i on device device[i]; replica[i] >= 0 names "v@r1", else
  * "v@d0". */

@@ -29,20 +29,21 @@ void variants_free(Variants *v); /* NULL is legal */
 /* Gives up variant i, i < 0 all, for the reason that the status message says, unless that is E_NOMEM: the replicas have
  * the longest. */
 Status variants_drop(Variants *v, int i, Status why) CHECKED;
-/* Which values and nodes are the same ones, and in what the graphs differ.  Gives up those that have others. */
+/* Pairs the values and nodes of the graphs, and finds the nodes that differ.  Gives up variants that cannot be paired.
+ */
 Status variants_match(Variants *v, const Graph *g, Arena *a) CHECKED;
-/* And those whose own partition would not be like that of the longest, `t`. */
+/* Gives up variants whose own partition would differ from that of the longest, `t`. */
 Status variants_compare(Variants *v, const Graph *g, const Placements *t, PassCtx *ctx, Arena *a) CHECKED;
 
-/* Which values are not the same in all, of the placements `t`: in shape, or, of what is not split, in content; and
- * which nodes read such a one that is not split. */
+/* Finds the values of the placements `t` that differ between variants: in shape or, if they are not split, in content.
+ * Finds the nodes that read such a value that is not split, too. */
 Status variants_spread(Placements *t, const Graph *g, const Partition *p, Arena *a) CHECKED;
-/* Does nothing bring together what differs? */
+/* E_UNSUPPORTED if a node or an output joins values that differ between replicas. */
 Status variants_check(const Placements *t, const Graph *g, const Partition *p) CHECKED;
 /* Makes values that differ and are not split each replica's own. */
 void variants_settle(Placements *t, const Graph *g);
 
-/* Replica r's; NULL: that of the longest. */
+/* The variant of replica r; NULL: the longest. */
 static inline const Variant *variant_of(const Partition *p, int r)
 {
     const Variants *v = p->variants;

@@ -62,8 +62,8 @@ static Status convert_value(Graph *g, Value *v, DType to, int *n_changed)
 
 /* ---- floats that only decide integers ---- */
 
-/* Of a value: a float, or what may be one, ties its nodes to one type: that of the model, or the file's.  Constants do
- * not, for each reader may have its own. */
+/* A float, or a value that may be one, ties its nodes to one type: the model's new type, or that of the file. Constants
+ * do not, because each reader may have its own. */
 typedef enum { NO_TIE, TIE_TO_MODEL, TIE_TO_FILE } Tie;
 
 static bool any_to_model(const Tie *tie, int n, const ValueId *v)

@@ -214,7 +214,7 @@ refused 2 "input 'x' is [?,12,4], the data's array is [20,9,4]: $open" "$dpexec"
 refused 2 "the data's array is of sequences, at most [20,13,4]: $open" "$dpexec" "$DIR/fixed.onnx" --data "$DIR/ragged.npz" --loss cross-entropy
 refused 1 "axis 1 of input 'x' is open in the file and 9 here, but a node has fixed sizes that do not fit it; PyTorch's legacy exporter" \
     "$dpexec" "$DIR/said_open.onnx" --data "$DIR/long9.npz" --loss cross-entropy --threads 1
-check "and by what" grep -qE 'export by the default one with dynamic_shapes: Reshape .* shape \[[0-9]+,9,4\] cannot become' "$DIR/refused.err"
+check "and by what" grep -qE 'export with the default one and dynamic_shapes: Reshape .* shape \[[0-9]+,9,4\] cannot become' "$DIR/refused.err"
 refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$dpexec" "$DIR/alone.onnx" --data "$DIR/rows.npz" \
     --loss cross-entropy --threads 1
 

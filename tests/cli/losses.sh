@@ -64,7 +64,7 @@ refused 2 "output 'losses.0' is a loss of group 'embed' and of '*', a turn each:
     "${own[@]}" outputs --group embed:loss=losses --group '*:loss=losses.0' --turns
 refused 2 "give --class-axis" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}"
 refused 2 "expected an axis from 1 on, or -1" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis=0
-refused 2 "an axis from 1 on" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 3
+refused 2 "one of its axes from 1 on" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 3
 refused 2 "--class-axis does not go with --loss mse" "$dpexec" $here/fixed.onnx "${common[@]}" --data $here/data.npz --loss mse --class-axis 2
 says "along axis 2, as the targets' shape says" "$dpexec" $here/open.onnx --batch-size 4 --input-shape x=4,6 "${scores[@]}" --steps 1
 says "are taken along axis 1" "$graph_transform" $here/fixed.onnx --batch-size 4 --loss cross-entropy --report

@@ -210,7 +210,7 @@ static void test_rows(void)
     check_rows("4,6", "Slice(%x, %0, %2, %0)", NOTE_MIXES, "Slice takes 2 rows of the batch, from row 0", NULL);
     check_rows("?,6", "Slice(%x, %1, %2, %0)", NOTE_MIXES, "Slice takes 1 row of the batch, from row 1", NULL);
     check_rows("4,6", "Gather(%x, %1)", NOTE_MIXES, "Gather takes 1 row of the batch, from row 1", NULL);
-    check_rows("1,6", "Slice(%x, %0, %1, %0)", NOTE_GUESS, "takes each sample's, not the first one's", NULL);
+    check_rows("1,6", "Slice(%x, %0, %1, %0)", NOTE_GUESS, "it takes those rows of every sample", NULL);
     check_rows("1,6", "RandomNormal() {shape=[1,6]}", NOTE_GUESS, "draws one row, because the model", NULL);
     check_rows("1,6", "Gather(%x, %last)", 0, "", "does not work for 5: Gather n");
     check_rows("2,4", "GatherElements(%x, %many)", 0, "", "does not work for 5: GatherElements n");
