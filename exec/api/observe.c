@@ -27,7 +27,8 @@ static Status observe(dpx_trainer *t, double loss, double metric)
     if (trainer_has_peers(t))
         TRY(world_share(trainer_world(t), 0, both, sizeof both));
     if ((options_observe(t->options) & OBSERVES_METRIC) && isnan(both[1]))
-        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric, of which there is no number");
+        return FAIL(E_INVALID,
+                    "--lr-schedule plateau follows the metric, which is not one number: choose another --metric");
     if (t->step < t->options->warmup_steps || t->step == t->seen_step)
         return ST_OK;
     options_observed(t->options, t->seen, both[0], both[1]);

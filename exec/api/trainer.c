@@ -147,7 +147,7 @@ static Status choose_sums(dpx_trainer *t)
     forward_log(t, false,
                 world_size(w) > 1 ? "sums over processes are added in MPI's order (--reduce library): their last bits "
                                     "depend on the mapping of replicas to processes, and on the MPI library"
-                                  : "--reduce library: there is one process, whose sums are added by the tree");
+                                  : "--reduce library has no effect: there is one process");
     return ST_OK;
 }
 
@@ -562,7 +562,7 @@ static Status take_result(dpx_trainer *t, dpx_result *out)
     BegunStep b = t->begun[0];
 
     if (!t->n_begun)
-        return FAIL(E_INVALID, "there is no result to take: every step that was begun has given its own");
+        return FAIL(E_INVALID, "there is no result to take: those of all steps were taken");
     memmove(t->begun, t->begun + 1, (size_t)--t->n_begun * sizeof *t->begun);
     if (!b.ended)
         return give_now(t, &b, out);

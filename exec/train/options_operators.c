@@ -65,7 +65,7 @@ static Status find_table(const dpx_library **out, void *library, const char *pat
     if (!library)
         return FAIL(E_INVALID, "--operators: cannot be loaded: %s", dlerror());
     if (!table)
-        return FAIL(E_INVALID, "--operators %s: it brings no operators: there is no dpx_operator_library in it", path);
+        return FAIL(E_INVALID, "--operators %s: the library does not define dpx_operator_library", path);
     if (table->abi != DPX_LIBRARY_ABI || table->size < sizeof *table || !table->add)
         return FAIL(E_INVALID,
                     "--operators %s: it is for another version: interface %d of %zu bytes, expected %d of %zu", path,

@@ -32,7 +32,8 @@ static Status check_observed(const Options *o)
         if (!metric || !schedule->observes || schedule->observes(settings) != OBSERVES_METRIC ||
             schedule->falls(settings) == metric->falls)
             continue;
-        return FAIL(E_INVALID, "--lr-schedule %s: --metric %s should %s, and its MODE is for what should %s: give %s",
+        return FAIL(E_INVALID,
+                    "--lr-schedule %s: --metric %s should %s, and its MODE is for metrics that should %s: give %s",
                     schedule->recipe.name, metric->recipe.name, metric->falls ? "fall" : "rise",
                     metric->falls ? "rise" : "fall", metric->falls ? "min-metric" : "max");
     }

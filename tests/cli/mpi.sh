@@ -298,7 +298,7 @@ check 'another seed' "$dpexec" "${dropout[@]}" --dtype float64 --no-shuffle --se
 refused 2 '--reduce library needs processes that MPI has brought together' "$dpexec" launch -n 2 -- train "${mlp[@]}" --reduce library
 refused 2 '--reduce: expected tree|library' "$dpexec" "${mlp[@]}" --reduce ring
 refused 2 '--reproducible: the bits of --reduce library depend' "$dpexec" "${mlp[@]}" --reduce library --reproducible
-says 'there is one process, whose sums are added by the tree' "$dpexec" "${loud[@]}" --reduce library
+says 'library has no effect: there is one process' "$dpexec" "${loud[@]}" --reduce library
 
 # ---- what the environment says ----
 

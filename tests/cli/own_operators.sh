@@ -121,7 +121,7 @@ flawed() { # NAME TEXT SED: the example, changed
 }
 refused 2 "--operators $DIR/none.so: No such file" "$dpexec" $model "${how[@]}" --operators "$DIR/none.so"
 refused 2 "--operators: cannot be loaded" "$dpexec" $model "${how[@]}" --operators "$DIR/data.npz"
-flawed other "there is no dpx_operator_library in it" 's/^const dpx_library dpx_operator_library/const dpx_library other_library/'
+flawed other "does not define dpx_operator_library" 's/^const dpx_library dpx_operator_library/const dpx_library other_library/'
 flawed newer "interface 9 of" 's/{ sizeof(dpx_library), DPX_LIBRARY_ABI, add }/{ sizeof(dpx_library), 9, add }/'
 flawed foreign "domain 'ai.onnx'" 's/"com.example"/"ai.onnx"/'
 refused 2 "is in two sets" "$graph_transform" $model "${own[@]}" "${own[@]}" --batch-size 4
