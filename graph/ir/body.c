@@ -1,4 +1,4 @@
-/* Bodies: construction, types, comparison, and the table by which the nodes of a graph share them. */
+/* Bodies: construction, comparison, and the table by which the nodes of a graph share them. */
 #include "graph/ir/body.h"
 
 #include <stdio.h>
@@ -39,60 +39,7 @@ void body_drop_output(Graph *body, int i)
         body->output[i].value = body->output[i + 1].value;
 }
 
-/* ---- using ---- */
-
-Status body_instance(Graph **out, const Graph *body, const Graph *g, int n, const ValueId *in)
-{
-    Graph *copy;
-    Status st = ST_OK;
-
-    if (body->n_input != n)
-        return FAIL(E_MODEL, "its body has %d inputs, expected %d", body->n_input, n);
-    TRY(graph_clone_lending(&copy, body));
-    for (int i = 0; i < n; i++) {
-        Value *x = value(copy, copy->input[i]);
-
-        x->dtype = value(g, in[i])->dtype;
-        x->shape = value(g, in[i])->shape;
-        x->layout = value(g, in[i])->layout;
-    }
-    FOR_NODES(copy, x)
-        st = st ? st : node_infer(copy, x);
-    if ((st = st ? st : copy->status))
-        graph_free(copy);
-    else
-        *out = copy;
-    return st;
-}
-
-Status body_inline(ValueId *out, Graph *g, const Graph *body, const ValueId *in)
-{
-    ValueId *copy = ARENA_NEW(g->arena, ValueId, body->n_value); /* by value id of the body */
-
-    if (!copy)
-        return graph_fail_nomem(g);
-    for (int i = 0; i < body->n_input; i++)
-        copy[body->input[i].i] = in[i];
-    for (uint32_t i = 1; i < body->n_value; i++)
-        if (body->value[i]->kind == V_CONST)
-            copy[i] = graph_add_const(g, "const", body->value[i]->init);
-    TRY(g->status);
-    FOR_NODES(body, x) {
-        ValueId *read = ARENA_NEW(g->arena, ValueId, (size_t)x->n_in), y;
-
-        if (!read)
-            return graph_fail_nomem(g);
-        for (int i = 0; i < x->n_in; i++)
-            read[i] = has_in(x, i) ? copy[x->in[i].i] : NO_VALUE;
-        y = body_add_like(g, x, read, NULL);
-        TRY(g->status);
-        copy[x->out[0].i] = y;
-        TRY(node_infer(g, value(g, y)->producer));
-    }
-    for (int i = 0; i < body->n_output; i++)
-        out[i] = copy[body->output[i].value.i];
-    return g->status;
-}
+/* ---- text ---- */
 
 int body_operators(char text[BODY_TEXT], const Graph *body)
 {
@@ -145,62 +92,58 @@ uint64_t body_hash(const Graph *body)
     return h;
 }
 
-typedef struct {
-    const Graph *a, *b;
-    ValueId *pair; /* [values of a] its counterpart in b */
-} Comparison;
-
-/* Makes y the counterpart of x; false: their types differ. */
-static bool body_pair(Comparison *c, ValueId x, ValueId y)
+/* Makes y, a value of b, the counterpart of x, a value of a; false: their types differ.  `pair` holds the counterparts
+ * by value of a. */
+static bool body_pair(ValueId *pair, const Graph *a, const Graph *b, ValueId x, ValueId y)
 {
-    const Value *v = value(c->a, x), *w = value(c->b, y);
+    const Value *v = value(a, x), *w = value(b, y);
 
-    c->pair[x.i] = y;
+    pair[x.i] = y;
     if (!has_value(x) || !has_value(y))
         return has_value(x) == has_value(y);
     return v->kind == w->kind && v->dtype == w->dtype && shape_eq(v->shape, w->shape) && v->layout == w->layout;
 }
 
 /* Is y the counterpart of x?  Constants are compared where they are read first. */
-static bool same_use(Comparison *c, ValueId x, ValueId y)
+static bool same_use(ValueId *pair, const Graph *a, const Graph *b, ValueId x, ValueId y)
 {
     const Tensor *s, *t;
 
-    if (!has_value(x) || has_value(c->pair[x.i]) || !(s = value_const(c->a, x)))
-        return value_eq(c->pair[x.i], y);
-    return (t = value_const(c->b, y)) && tensor_same(s, t) && body_pair(c, x, y);
+    if (!has_value(x) || has_value(pair[x.i]) || !(s = value_const(a, x)))
+        return value_eq(pair[x.i], y);
+    return (t = value_const(b, y)) && tensor_same(s, t) && body_pair(pair, a, b, x, y);
 }
 
-static bool same_node(Comparison *c, const Node *x, const Node *y)
+static bool same_node(ValueId *pair, const Graph *a, const Graph *b, const Node *x, const Node *y)
 {
     if (!x->op || x->op != y->op || x->n_in != y->n_in || x->n_out != y->n_out || !attrs_same(x, y))
         return false;
     for (int i = 0; i < x->n_in; i++)
-        if (!same_use(c, x->in[i], y->in[i]))
+        if (!same_use(pair, a, b, x->in[i], y->in[i]))
             return false;
     for (int i = 0; i < x->n_out; i++)
-        if (!body_pair(c, x->out[i], y->out[i]))
+        if (!body_pair(pair, a, b, x->out[i], y->out[i]))
             return false;
     return true;
 }
 
 bool body_same(const Graph *a, const Graph *b)
 {
-    Comparison c = { a, b, NULL };
+    ValueId *pair;
     bool same = true;
 
     if (a == b)
         return true;
     if (a->n_input != b->n_input || a->n_output != b->n_output || a->n_node != b->n_node ||
-        !(c.pair = calloc(a->n_value, sizeof *c.pair)))
+        !(pair = calloc(a->n_value, sizeof *pair)))
         return false;
     for (int i = 0; same && i < a->n_input; i++)
-        same = body_pair(&c, a->input[i], b->input[i]);
+        same = body_pair(pair, a, b, a->input[i], b->input[i]);
     for (uint32_t i = 0; same && i < a->n_node; i++)
-        same = same_node(&c, a->node[i], b->node[i]);
+        same = same_node(pair, a, b, a->node[i], b->node[i]);
     for (int i = 0; same && i < a->n_output; i++)
-        same = same_use(&c, a->output[i].value, b->output[i].value);
-    free(c.pair);
+        same = same_use(pair, a, b, a->output[i].value, b->output[i].value);
+    free(pair);
     return same;
 }
 
