@@ -71,59 +71,6 @@ const int64_t *node_ints(const Node *n, const char *name, int *count)
 
 const Graph *node_graph(const Node *n, const char *name) { return declared(n, name, A_GRAPH)->graph; }
 
-/* ---- lists ---- */
-
-/* A list under construction. */
-typedef struct {
-    Attr few[16], *at;
-    int n, cap;
-} AttrList;
-
-static bool list_add(AttrList *l, const Attr *a)
-{
-    Attr *grown;
-
-    if (l->n == l->cap) {
-        if (!(grown = malloc(2 * (size_t)l->cap * sizeof *grown)))
-            return false;
-        memcpy(grown, l->at, (size_t)l->n * sizeof *grown);
-        if (l->at != l->few)
-            free(l->at);
-        l->at = grown;
-        l->cap *= 2;
-    }
-    l->at[l->n++] = *a;
-    return true;
-}
-
-static Attr *list_find(const AttrList *l, const char *name)
-{
-    for (int i = 0; i < l->n; i++)
-        if (!strcmp(l->at[i].name, name))
-            return &l->at[i];
-    return NULL;
-}
-
-static bool list_set(AttrList *l, const Attr *a)
-{
-    Attr *old = list_find(l, a->name);
-
-    if (old)
-        *old = *a;
-    return old || list_add(l, a);
-}
-
-static bool list_begin(AttrList *l, const Node *n)
-{
-    l->at = l->few;
-    l->n = 0;
-    l->cap = sizeof l->few / sizeof *l->few;
-    for (int i = 0; i < n->n_attr; i++)
-        if (!list_add(l, &n->attr[i]))
-            return false;
-    return true;
-}
-
 /* ---- the table of a graph's lists ---- */
 
 struct AttrTable {
@@ -205,76 +152,103 @@ static const Attr *attr_share(Graph *g, const Attr *list, int n)
 
 /* ---- changing ---- */
 
-/* Gives n the list and frees it; ok false: memory ran out while it was built. */
-static void list_end(Graph *g, Node *n, AttrList *l, bool ok)
-{
-    const Attr *shared = NULL;
+enum { FEW = 16 }; /* lists up to this length are built on the stack */
 
-    if (!ok)
+/* Room for n attributes: `few` where that is enough.  NULL: out of memory (g->status). */
+static Attr *room_for(Graph *g, Attr few[FEW], int n)
+{
+    Attr *room = n <= FEW ? few : malloc((size_t)n * sizeof *room);
+
+    if (!room)
         graph_fail_nomem(g);
-    if (!g->status && (!l->n || (shared = attr_share(g, l->at, l->n)))) {
-        n->attr = shared;
-        n->n_attr = l->n;
+    return room;
+}
+
+static Attr *find_in(Attr *list, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].name, name))
+            return &list[i];
+    return NULL;
+}
+
+/* Gives the node a list. */
+static void set_list(Graph *g, Node *node, const Attr *list, int n)
+{
+    const Attr *shared = n ? attr_share(g, list, n) : NULL;
+
+    if (g->status)
+        return;
+    node->attr = shared;
+    node->n_attr = n;
+}
+
+/* Sets n attributes; those of other names stay. */
+static void set_each(Graph *g, Node *node, const Attr *from, int n)
+{
+    Attr few[FEW], *list = room_for(g, few, node->n_attr + n), *old;
+    int count = node->n_attr;
+
+    if (!list)
+        return;
+    if (count)
+        memcpy(list, node->attr, (size_t)count * sizeof *list);
+    for (int i = 0; i < n; i++) {
+        old = find_in(list, count, from[i].name);
+        *(old ? old : &list[count++]) = from[i];
     }
-    if (l->at != l->few)
-        free(l->at);
+    set_list(g, node, list, count);
+    if (list != few)
+        free(list);
 }
 
 void node_set_attrs(Graph *g, Node *n, const Attr *list)
 {
-    AttrList l;
-    bool ok;
+    int count = 0;
 
-    if (g->status || !list || !list->name)
-        return;
-    ok = list_begin(&l, n);
-    for (; ok && list->name; list++)
-        ok = list_set(&l, list);
-    list_end(g, n, &l, ok);
+    while (list && list[count].name)
+        count++;
+    if (!g->status && count)
+        set_each(g, n, list, count);
 }
 
 void node_set_attr(Graph *g, Node *n, const Attr *a) { node_set_attrs(g, n, (Attr[]){ *a, { .name = NULL } }); }
 
 void node_copy_attrs(Graph *g, Node *n, const Node *from)
 {
-    AttrList l;
-    bool ok;
-
-    if (g->status || !from->n_attr)
-        return;
-    ok = list_begin(&l, n);
-    for (int i = 0; ok && i < from->n_attr; i++)
-        ok = list_set(&l, &from->attr[i]);
-    list_end(g, n, &l, ok);
+    if (!g->status && from->n_attr)
+        set_each(g, n, from->attr, from->n_attr);
 }
 
 void node_set_defaults(Graph *g, Node *n)
 {
-    AttrList l;
-    bool ok, lacks = false;
+    Attr few[FEW], *lacking;
+    int count = 0;
 
     for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
-        lacks |= !node_attr(n, d->name);
-    if (g->status || !lacks)
+        count += !node_attr(n, d->name);
+    if (g->status || !count || !(lacking = room_for(g, few, count)))
         return;
-    ok = list_begin(&l, n);
-    for (const AttrDecl *d = n->op->attrs; ok && d->name; d++)
-        if (!list_find(&l, d->name))
-            ok = list_add(&l, &(Attr){ .name = d->name, .type = d->type, .i = d->i, .f = d->f, .s = d->s });
-    list_end(g, n, &l, ok);
+    count = 0;
+    for (const AttrDecl *d = n->op->attrs; d && d->name; d++)
+        if (!node_attr(n, d->name))
+            lacking[count++] = (Attr){ .name = d->name, .type = d->type, .i = d->i, .f = d->f, .s = d->s };
+    set_each(g, n, lacking, count);
+    if (lacking != few)
+        free(lacking);
 }
 
 void node_remove_attr(Graph *g, Node *n, const char *name)
 {
-    AttrList l;
-    Attr *a;
-    bool ok;
+    Attr few[FEW], *list;
 
-    if (g->status || !node_attr(n, name))
+    if (g->status || !node_attr(n, name) || !(list = room_for(g, few, n->n_attr)))
         return;
-    if ((ok = list_begin(&l, n)) && (a = list_find(&l, name)))
-        *a = l.at[--l.n];
-    list_end(g, n, &l, ok);
+    memcpy(list, n->attr, (size_t)n->n_attr * sizeof *list);
+    *find_in(list, n->n_attr, name) = list[n->n_attr - 1];
+    set_list(g, n, list, n->n_attr - 1);
+    if (list != few)
+        free(list);
 }
 
 void node_set_int(Graph *g, Node *n, const char *name, int64_t v) { node_set_attr(g, n, &(Attr)INT(name, v)); }

@@ -11,28 +11,21 @@
 
 #include "graph/ir/grad.h"
 
-typedef struct {
-    Graph *g;
-    Arena *scratch;
-    bool *wants;      /* by value id: depends on a value to differentiate by */
-    ValueId *grad;    /* by value id: the sum of contributions so far */
-    Problems missing; /* nodes without a gradient */
-} Walk;
-
 static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
 
-static void mark_wanted(Walk *w)
+/* Marks in `wants` all values that depend on those which are marked. */
+static void mark_wanted(bool *wants, const Graph *g)
 {
-    FOR_NODES(w->g, n) {
+    FOR_NODES(g, n) {
         bool any = false;
 
         for (int i = 0; i < n->n_in; i++)
-            any |= differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+            any |= differentiable(g, n->in[i]) && wants[n->in[i].i];
         if (!any || n->op->grad == grad_none || (n->op->flags & OPF_ZERO_GRAD))
             continue;
         for (int i = 0; i < n->n_out; i++)
-            if (differentiable(w->g, n->out[i]))
-                w->wants[n->out[i].i] = true;
+            if (differentiable(g, n->out[i]))
+                wants[n->out[i].i] = true;
     }
 }
 
@@ -60,9 +53,9 @@ static Status name_gradient(Graph *g, ValueId param, ValueId grad)
     return ST_OK;
 }
 
-static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
+/* Adds dx, the gradient by that input of n, to the sum in `grad`, by value id. */
+static Status contribute(ValueId *grad, Graph *g, const Node *n, int input, ValueId dx)
 {
-    Graph *g = w->g;
     ValueId x = n->in[input];
     const char *purpose = g->purpose;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
@@ -76,67 +69,71 @@ static Status contribute(Walk *w, const Node *n, int input, ValueId dx)
     if (value(g, dx)->batch_axis == BATCH_UNKNOWN)
         value(g, dx)->batch_axis = value(g, x)->batch_axis;
     TRY(name_gradient(g, x, dx));
-    w->grad[x.i] = has_value(w->grad[x.i]) ? EMIT(g, Add, NULL, w->grad[x.i], dx) : dx;
+    grad[x.i] = has_value(grad[x.i]) ? EMIT(g, Add, NULL, grad[x.i], dx) : dx;
     graph_begin_purpose(g, PHASE_BACKWARD, purpose);
     return g->status;
 }
 
-static Status autodiff_visit(Walk *w, const Node *n)
+/* Adds the gradients by the node's inputs to `grad`; a node without a gradient is added to `missing`. */
+static Status autodiff_visit(ValueId *grad, Problems *missing, Graph *g, const Node *n, const bool *wants,
+                             Arena *scratch)
 {
-    Grad gr = { .g = w->g, .node = n };
-    ValueId *dout = ARENA_NEW(w->scratch, ValueId, n->n_out), *din = ARENA_NEW(w->scratch, ValueId, n->n_in);
-    bool *wanted = ARENA_NEW(w->scratch, bool, n->n_in), flows = false;
+    Grad gr = { .g = g, .node = n };
+    ValueId *dout = ARENA_NEW(scratch, ValueId, n->n_out), *din = ARENA_NEW(scratch, ValueId, n->n_in);
+    bool *wanted = ARENA_NEW(scratch, bool, n->n_in), flows = false;
 
     if (!dout || !din || !wanted)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_out; i++) {
-        dout[i] = has_value(n->out[i]) && w->wants[n->out[i].i] ? w->grad[n->out[i].i] : NO_VALUE;
+        dout[i] = has_value(n->out[i]) && wants[n->out[i].i] ? grad[n->out[i].i] : NO_VALUE;
         flows |= has_value(dout[i]);
     }
     if (!flows)
         return ST_OK;
     if (!n->op->grad) {
-        problems_add(&w->missing, "%s", node_text(w->g, n));
+        problems_add(missing, "%s", node_text(g, n));
         return ST_OK;
     }
     for (int i = 0; i < n->n_in; i++)
-        wanted[i] = differentiable(w->g, n->in[i]) && w->wants[n->in[i].i];
+        wanted[i] = differentiable(g, n->in[i]) && wants[n->in[i].i];
     gr.dout = dout;
     gr.din = din;
     gr.wanted = wanted;
-    TRY(begin_gradient(w->g, n->name));
+    TRY(begin_gradient(g, n->name));
     TRY(n->op->grad(&gr));
-    TRY(w->g->status);
+    TRY(g->status);
     for (int i = 0; i < n->n_in; i++)
         if (wanted[i])
-            TRY(contribute(w, n, i, din[i]));
+            TRY(contribute(grad, g, n, i, din[i]));
     return ST_OK;
 }
 
 Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads)
 {
-    Walk w = { .g = g, .scratch = scratch };
+    bool *wants;                   /* by value id: depends on a value to differentiate by */
+    ValueId *grad;                 /* by value id: the sum of contributions so far */
+    Problems missing = { .n = 0 }; /* nodes without a gradient */
     uint32_t n_forward = g->n_node;
 
     if (shape_numel(value(g, loss)->shape) != 1 || !differentiable(g, loss))
         return FAIL(E_SHAPE, "the loss '%s' is not a float scalar", value(g, loss)->name);
-    w.wants = ARENA_NEW(scratch, bool, g->n_value);
-    w.grad = ARENA_NEW(scratch, ValueId, g->n_value);
-    if (!w.wants || !w.grad)
+    wants = ARENA_NEW(scratch, bool, g->n_value);
+    grad = ARENA_NEW(scratch, ValueId, g->n_value);
+    if (!wants || !grad)
         return FAIL_NOMEM();
     for (int i = 0; i < n_wrt; i++)
-        w.wants[wrt[i].i] = true;
-    mark_wanted(&w);
+        wants[wrt[i].i] = true;
+    mark_wanted(wants, g);
     graph_begin_purpose(g, PHASE_BACKWARD, GRADIENT_OF "the loss");
-    if (w.wants[loss.i])
-        w.grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
+    if (wants[loss.i])
+        grad[loss.i] = emit_full(g, value(g, loss)->dtype, value(g, loss)->shape, 1);
     for (uint32_t i = n_forward; i-- > 0;)
         if (g->node[i]->op)
-            TRY(autodiff_visit(&w, g->node[i]));
-    TRY(problems_fail(&w.missing, E_UNSUPPORTED,
-                      "no gradient is known for %d operator%s between the loss and the parameters", w.missing.n,
-                      w.missing.n == 1 ? "" : "s"));
+            TRY(autodiff_visit(grad, &missing, g, g->node[i], wants, scratch));
+    TRY(problems_fail(&missing, E_UNSUPPORTED,
+                      "no gradient is known for %d operator%s between the loss and the parameters", missing.n,
+                      missing.n == 1 ? "" : "s"));
     for (int i = 0; i < n_wrt; i++)
-        grads[i] = w.grad[wrt[i].i];
+        grads[i] = grad[wrt[i].i];
     return graph_sort(g); /* nodes of an embedder's gradient may have been lowered, which appends nodes */
 }

@@ -4,78 +4,78 @@
 #include "graph/ir/op.h"
 #include "graph/ir/rewrite.h"
 
-typedef struct {
-    const Graph *g;
-    bool *known;  /* by value id: computed without the rest */
-    bool *needed; /* by value id: an output depends on it */
-    bool *handed; /* by value id: an output of the known part */
-    int n_handed;
-} Cut;
+/* Marks of a value: it is computed without the rest; an output depends on it; it is an output of the known part. */
+enum { KNOWN = 1, NEEDED = 2, HANDED = 4 };
 
-/* Does n belong to the known part? */
-static bool split_graph_is_known(const Cut *c, const Node *n)
+/* Does n belong to the known part?  `marks` are by value id. */
+static bool split_graph_is_known(const uint8_t *marks, const Graph *g, const Node *n)
 {
     for (int o = 0; o < n->n_out; o++)
-        if (has_value(n->out[o]) && !shape_known(value(c->g, n->out[o])->shape))
+        if (has_value(n->out[o]) && !shape_known(value(g, n->out[o])->shape))
             return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!c->known[n->in[i].i])
+        if (!(marks[n->in[i].i] & KNOWN))
             return false;
     return true;
 }
 
-/* Makes v an output of the known part if that computes it. */
-static void hand(Cut *c, ValueId v)
-{
-    if (!has_value(v) || !c->known[v.i] || value(c->g, v)->kind != V_TEMP || c->handed[v.i])
-        return;
-    c->handed[v.i] = true;
-    c->n_handed++;
-}
-
-static bool is_needed(const Cut *c, const Node *n)
+static bool is_needed(const uint8_t *marks, const Node *n)
 {
     bool any = n->op->flags & OPF_IMPURE;
 
     for (int o = 0; o < n->n_out; o++)
-        any |= has_value(n->out[o]) && c->needed[n->out[o].i];
+        any |= has_value(n->out[o]) && marks[n->out[o].i] & NEEDED;
     return any;
 }
 
-static void find_handed(Cut *c)
+/* Marks v as an output of the known part if that computes it. */
+static void hand(uint8_t *marks, const Graph *g, ValueId v)
 {
-    const Graph *g = c->g;
+    if (has_value(v) && marks[v.i] & KNOWN && value(g, v)->kind == V_TEMP)
+        marks[v.i] |= HANDED;
+}
 
+static void set_marks(uint8_t *marks, const Graph *g)
+{
+    for (uint32_t i = 0; i < g->n_value; i++)
+        marks[i] = !i || g->value[i]->kind != V_TEMP ? KNOWN : 0;
+    FOR_NODES(g, n) {
+        const bool all = split_graph_is_known(marks, g, n);
+
+        for (int o = 0; o < n->n_out; o++)
+            if (has_value(n->out[o]))
+                marks[n->out[o].i] = all ? KNOWN : 0;
+    }
     for (int i = 0; i < g->n_output; i++) {
-        c->needed[g->output[i].value.i] = true;
-        hand(c, g->output[i].value);
+        marks[g->output[i].value.i] |= NEEDED;
+        hand(marks, g, g->output[i].value);
     }
     for (uint32_t i = g->n_node; i-- > 0;) {
         const Node *n = g->node[i];
 
-        if (!n->op || !is_needed(c, n))
+        if (!n->op || !is_needed(marks, n))
             continue;
         for (int k = 0; k < n->n_in; k++) {
-            c->needed[n->in[k].i] = true;
-            if (!split_graph_is_known(c, n))
-                hand(c, n->in[k]);
+            marks[n->in[k].i] |= NEEDED;
+            if (!split_graph_is_known(marks, g, n))
+                hand(marks, g, n->in[k]);
         }
     }
 }
 
-/* Removes the nodes of the other part, and all that no output needs. */
-static Status split_graph_keep(Graph *part, const Cut *c, bool known)
+/* Removes the nodes of the other part of g, which `part` copies, and all that no output needs. */
+static Status split_graph_keep(Graph *part, const Graph *g, const uint8_t *marks, bool known)
 {
     uint32_t *uses;
 
     part->n_update = 0;
     FOR_NODES(part, n)
-        if (split_graph_is_known(c, c->g->node[n->index]) != known || !is_needed(c, c->g->node[n->index]))
+        if (split_graph_is_known(marks, g, g->node[n->index]) != known || !is_needed(marks, g->node[n->index]))
             graph_remove(part, n);
     TRY(graph_sort(part));
     if (!(uses = graph_count_uses(part, part->arena)))
         return FAIL_NOMEM();
-    for (uint32_t i = 1; i < c->g->n_value; i++) {
+    for (uint32_t i = 1; i < g->n_value; i++) {
         Value *v = part->value[i];
 
         if (v->kind == V_INPUT || uses[i] || (v->producer && v->producer->op))
@@ -90,7 +90,7 @@ static Status split_graph_keep(Graph *part, const Cut *c, bool known)
 }
 
 /* Replaces the known values in the rest by inputs, and removes the known part. */
-static Status make_rest(Graph *rest, const Cut *c)
+static Status make_rest(Graph *rest, const Graph *g, const uint8_t *marks)
 {
     const uint32_t n_value = rest->n_value;
     Arena *scratch = arena_create_beside(rest->arena);
@@ -99,7 +99,7 @@ static Status make_rest(Graph *rest, const Cut *c)
     for (uint32_t i = 1; i < n_value && !st; i++) {
         const Value *v = rest->value[i];
 
-        if (c->handed[i])
+        if (marks[i] & HANDED)
             graph_replace(rest, (ValueId){ i }, graph_add_input(rest, v->name, v->dtype, v->shape));
     }
     st = st ? st : rewrite_end(rest);
@@ -107,50 +107,34 @@ static Status make_rest(Graph *rest, const Cut *c)
     if (scratch)
         arena_free(scratch);
     TRY(st);
-    return split_graph_keep(rest, c, false);
+    return split_graph_keep(rest, g, marks, false);
 }
 
-static Status split_graph_cut(Graph **known, Graph **rest, Cut *c)
+static Status split_graph_cut(Graph **known, Graph **rest, const Graph *g, uint8_t *marks)
 {
-    const Graph *g = c->g;
     int at = g->n_input;
 
-    for (uint32_t i = 0; i < g->n_value; i++)
-        c->known[i] = !i || g->value[i]->kind != V_TEMP;
-    FOR_NODES(g, n) {
-        const bool all = split_graph_is_known(c, n);
-
-        for (int o = 0; o < n->n_out; o++)
-            if (has_value(n->out[o]))
-                c->known[n->out[o].i] = all;
-    }
-    find_handed(c);
+    set_marks(marks, g);
     TRY(graph_clone(rest, g));
-    TRY(make_rest(*rest, c));
-    if (!c->n_handed)
+    TRY(make_rest(*rest, g, marks));
+    if ((*rest)->n_input == g->n_input) /* nothing is handed over */
         return ST_OK;
     TRY(graph_clone(known, g));
     (*known)->n_output = 0;
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (c->handed[i])
+        if (marks[i] & HANDED)
             graph_add_output(*known, value(*rest, (*rest)->input[at++])->name, (ValueId){ i });
     TRY((*known)->status);
-    return split_graph_keep(*known, c, true);
+    return split_graph_keep(*known, g, marks, true);
 }
 
 Status graph_cut(Graph **known, Graph **rest, const Graph *g)
 {
     Arena *a = arena_create_beside(g->arena);
-    Cut c = { .g = g };
+    uint8_t *marks = a ? ARENA_NEW(a, uint8_t, g->n_value) : NULL;
     Graph *one = NULL, *other = NULL;
-    Status st;
+    Status st = marks ? split_graph_cut(&one, &other, g, marks) : FAIL_NOMEM();
 
-    if (!a)
-        return FAIL_NOMEM();
-    c.known = ARENA_NEW(a, bool, g->n_value);
-    c.needed = ARENA_NEW(a, bool, g->n_value);
-    c.handed = ARENA_NEW(a, bool, g->n_value);
-    st = c.known && c.needed && c.handed ? split_graph_cut(&one, &other, &c) : FAIL_NOMEM();
     arena_free(a);
     if (st) {
         graph_free(one);

@@ -6,12 +6,6 @@
 
 #include "graph/ir/op.h"
 
-typedef struct {
-    const Graph *g;
-    bool *defined; /* [n_value] */
-    bool *seen;    /* [n_value] inputs, then states with an update */
-} Check;
-
 #define BROKEN(...) FAIL(E_INTERNAL, __VA_ARGS__)
 
 /* ---- values ---- */
@@ -46,13 +40,13 @@ static Status check_shard(const Value *v)
     return ST_OK;
 }
 
-static Status check_value(Check *c, uint32_t i)
+static Status check_value(const Graph *g, uint32_t i)
 {
-    const Value *v = c->g->value[i];
+    const Value *v = g->value[i];
 
     if (!v || !v->name || !*v->name)
         return BROKEN("value %u has no name", i);
-    if (graph_find(c->g, v->name).i != i)
+    if (graph_find(g, v->name).i != i)
         return BROKEN("two values are called '%s', or it was renamed without graph_rename", v->name);
     if (v->shape->rank < -1 || v->shape->rank > MAX_RANK)
         return BROKEN("'%s' has rank %d", v->name, v->shape->rank);
@@ -68,7 +62,6 @@ static Status check_value(Check *c, uint32_t i)
         TRY(check_shard(v));
     if (v->kind == V_CONST || v->kind == V_STATE)
         TRY(check_init(v));
-    c->defined[i] = v->kind == V_CONST || v->kind == V_STATE;
     return ST_OK;
 }
 
@@ -112,21 +105,22 @@ static Status verify_check_body(const Graph *g, const Graph *body)
     return graph_verify(body);
 }
 
-static Status check_definitions(Check *c, const Node *n)
+/* Checks the node's outputs, and marks them as defined. */
+static Status check_definitions(bool *defined, const Graph *g, const Node *n)
 {
     for (int i = 0; i < n->n_out; i++) {
         const Value *v;
 
         if (!has_value(n->out[i]))
             continue;
-        if (n->out[i].i >= c->g->n_value)
-            return BROKEN("%s: output %d is value %u of %u", n->name, i, n->out[i].i, c->g->n_value);
-        v = value(c->g, n->out[i]);
-        if (c->defined[n->out[i].i])
-            return BROKEN("%s assigns '%s' a second time", node_text(c->g, n), v->name);
+        if (n->out[i].i >= g->n_value)
+            return BROKEN("%s: output %d is value %u of %u", n->name, i, n->out[i].i, g->n_value);
+        v = value(g, n->out[i]);
+        if (defined[n->out[i].i])
+            return BROKEN("%s assigns '%s' a second time", node_text(g, n), v->name);
         if (v->kind != V_TEMP || v->producer != n || v->out_index != i)
-            return BROKEN("%s: '%s' has another producer than output %d of the node", node_text(c->g, n), v->name, i);
-        c->defined[n->out[i].i] = true;
+            return BROKEN("%s: '%s' has another producer than output %d of the node", node_text(g, n), v->name, i);
+        defined[n->out[i].i] = true;
     }
     return ST_OK;
 }
@@ -139,9 +133,8 @@ static bool is_listed(const OpDef *op)
     return false;
 }
 
-static Status check_node(Check *c, const Node *n, uint32_t index)
+static Status check_node(bool *defined, const Graph *g, const Node *n, uint32_t index)
 {
-    const Graph *g = c->g;
     const OpDef *op = n->op;
 
     if (!is_listed(op) && !op->infer)
@@ -153,10 +146,10 @@ static Status check_node(Check *c, const Node *n, uint32_t index)
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i].i >= g->n_value)
             return BROKEN("%s: input %d is value %u of %u", node_text(g, n), i, n->in[i].i, g->n_value);
-        if (has_value(n->in[i]) && !c->defined[n->in[i].i])
+        if (has_value(n->in[i]) && !defined[n->in[i].i])
             return BROKEN("%s uses '%s' before it is defined", node_text(g, n), value(g, n->in[i])->name);
     }
-    TRY(check_definitions(c, n));
+    TRY(check_definitions(defined, g, n));
     if (n->n_in < op->in_min || (op->in_max >= 0 && n->n_in > op->in_max))
         return BROKEN("%s: %d inputs, expected %d to %d", node_text(g, n), n->n_in, op->in_min, op->in_max);
     if (n->n_out < op->out_min || (op->out_max >= 0 && n->n_out > op->out_max))
@@ -173,9 +166,9 @@ static Status check_node(Check *c, const Node *n, uint32_t index)
 
 /* ---- updates and outputs ---- */
 
-static Status check_update(Check *c, Update u)
+/* `updated` marks states, by value, that earlier updates name. */
+static Status check_update(bool *updated, const bool *defined, const Graph *g, Update u)
 {
-    const Graph *g = c->g;
     const Value *s, *next;
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
@@ -185,10 +178,10 @@ static Status check_update(Check *c, Update u)
     next = value(g, u.next);
     if (s->kind != V_STATE && (s->kind != V_CONST || graph_is_step(g)))
         return BROKEN("'%s' is updated, but is no state", s->name);
-    if (c->seen[u.state.i])
+    if (updated[u.state.i])
         return BROKEN("state '%s' is updated twice", s->name);
-    c->seen[u.state.i] = true;
-    if (!c->defined[u.next.i])
+    updated[u.state.i] = true;
+    if (!defined[u.next.i])
         return BROKEN("state '%s' is updated by '%s', which nothing defines", s->name, next->name);
     if (s->kind == V_CONST || next->dtype == DT_NONE)
         return ST_OK; /* an update in a model, whose types may not be known yet */
@@ -198,14 +191,13 @@ static Status check_update(Check *c, Update u)
     return ST_OK;
 }
 
-static Status check_output(const Check *c, int i)
+static Status check_output(const bool *defined, const Graph *g, int i)
 {
-    const Graph *g = c->g;
     const Output *o = &g->output[i];
 
     if (!o->name)
         return BROKEN("output %d has no name", i);
-    if (!has_value(o->value) || o->value.i >= g->n_value || !c->defined[o->value.i])
+    if (!has_value(o->value) || o->value.i >= g->n_value || !defined[o->value.i])
         return BROKEN("output '%s' is not defined", o->name);
     for (int k = 0; k < i; k++)
         if (!strcmp(g->output[k].name, o->name))
@@ -213,45 +205,44 @@ static Status check_output(const Check *c, int i)
     return ST_OK;
 }
 
-static Status check_graph(Check *c)
+/* `defined` and `updated` have room for a mark of each value, and are zeroed. */
+static Status check_graph(const Graph *g, bool *defined, bool *updated)
 {
-    const Graph *g = c->g;
-
-    for (uint32_t i = 1; i < g->n_value; i++)
-        TRY(check_value(c, i));
+    for (uint32_t i = 1; i < g->n_value; i++) {
+        TRY(check_value(g, i));
+        defined[i] = g->value[i]->kind == V_CONST || g->value[i]->kind == V_STATE;
+    }
     for (int i = 0; i < g->n_input; i++) {
         uint32_t id = g->input[i].i;
 
         if (!id || id >= g->n_value || g->value[id]->kind != V_INPUT)
             return BROKEN("input %d of the graph is no input value", i);
-        if (c->seen[id])
+        if (defined[id])
             return BROKEN("'%s' is listed twice as an input", g->value[id]->name);
-        c->seen[id] = c->defined[id] = true;
+        defined[id] = true;
     }
     FOR_NODES(g, n)
-        TRY(check_node(c, n, i_n));
-    if (g->n_value)
-        memset(c->seen, 0, g->n_value * sizeof *c->seen);
+        TRY(check_node(defined, g, n, i_n));
     for (int i = 0; i < g->n_update; i++)
-        TRY(check_update(c, g->update[i]));
+        TRY(check_update(updated, defined, g, g->update[i]));
     for (int i = 0; i < g->n_output; i++)
-        TRY(check_output(c, i));
+        TRY(check_output(defined, g, i));
     return ST_OK;
 }
 
 Status graph_verify(const Graph *g)
 {
+    bool *defined, *updated;
     Arena *scratch;
-    Check c = { .g = g };
     Status st;
 
     if (g->status)
         return g->status;
     if (!(scratch = arena_create_beside(g->arena)))
         return FAIL_NOMEM();
-    c.defined = ARENA_NEW(scratch, bool, g->n_value);
-    c.seen = ARENA_NEW(scratch, bool, g->n_value);
-    st = c.defined && c.seen ? check_graph(&c) : FAIL_NOMEM();
+    defined = ARENA_NEW(scratch, bool, g->n_value);
+    updated = ARENA_NEW(scratch, bool, g->n_value);
+    st = defined && updated ? check_graph(g, defined, updated) : FAIL_NOMEM();
     arena_free(scratch);
     return st;
 }
