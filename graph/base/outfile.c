@@ -16,20 +16,16 @@
 
 enum { MAX_LINKS = 40, MAX_NAMES = 100 };
 
-typedef struct {
-    char path[PATH_MAX];   /* all links are followed, unless it is `direct` */
-    char folder[PATH_MAX]; /* the folder of `path` */
-    bool direct;           /* written in place: a device, a pipe, or an open file */
-    mode_t mode;           /* of the file that is replaced; 0: there is none */
-} Target;
-
 struct OutFile {
     FILE *f;
-    int fd, error; /* errno of the first write that failed */
-    bool direct, nameless;
-    char *path; /* as given, for messages */
+    int fd, error;         /* errno of the first write that failed */
+    char *given;           /* the path as given, for messages */
+    char path[PATH_MAX];   /* all links are followed, unless it is `direct` */
+    char folder[PATH_MAX]; /* the folder of `path` */
     char temporary[PATH_MAX];
-    Target to;
+    bool nameless; /* the temporary file has no name */
+    bool direct;   /* written in place: a device, a pipe, or an open file */
+    mode_t mode;   /* of the file that is replaced; 0: there is none */
 };
 
 static Status cannot(const char *path, int why) { return FAIL(E_IO, "%s: cannot write: %s", path, strerror(why)); }
@@ -50,54 +46,53 @@ static bool folder_of(char folder[PATH_MAX], const char *path)
 }
 
 /* Follows one link; the result may be another. */
-static bool outfile_follow(Target *t)
+static bool outfile_follow(OutFile *o)
 {
     char link[PATH_MAX], joined[2 * PATH_MAX];
-    ssize_t n = readlink(t->path, link, sizeof link - 1);
+    ssize_t n = readlink(o->path, link, sizeof link - 1);
 
     if (n < 0)
         return false;
     link[n] = '\0';
-    snprintf(joined, sizeof joined, "%s%s%s", *link == '/' ? "" : t->folder, *link == '/' ? "" : "/", link);
+    snprintf(joined, sizeof joined, "%s%s%s", *link == '/' ? "" : o->folder, *link == '/' ? "" : "/", link);
     if (strlen(joined) >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return false;
     }
-    strcpy(t->path, joined);
+    strcpy(o->path, joined);
     return true;
 }
 
 static bool below_proc(const char *folder) { return !strcmp(folder, "/proc") || !strncmp(folder, "/proc/", 6); }
 
-/* Finds out where to write; false with errno. */
-static bool find_target(Target *t, const char *path)
+/* Finds out where to write: sets path, folder, direct and mode.  false with errno. */
+static bool find_target(OutFile *o, const char *path)
 {
     struct stat s;
 
-    *t = (Target){ .mode = 0 };
     if (!*path) {
         errno = ENOENT;
         return false;
     }
-    if (snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) {
+    if (snprintf(o->path, sizeof o->path, "%s", path) >= (int)sizeof o->path) {
         errno = ENAMETOOLONG;
         return false;
     }
     for (int i = 0; i < MAX_LINKS; i++) {
         bool is_there;
 
-        if (!folder_of(t->folder, t->path))
+        if (!folder_of(o->folder, o->path))
             return false;
-        is_there = !lstat(t->path, &s);
+        is_there = !lstat(o->path, &s);
         if (!is_there && errno != ENOENT)
             return false;
-        if (is_there && S_ISLNK(s.st_mode) && !below_proc(t->folder)) {
-            if (!outfile_follow(t))
+        if (is_there && S_ISLNK(s.st_mode) && !below_proc(o->folder)) {
+            if (!outfile_follow(o))
                 return false;
             continue;
         }
-        t->direct = is_there && !S_ISREG(s.st_mode);
-        t->mode = is_there ? s.st_mode & 07777 : 0;
+        o->direct = is_there && !S_ISREG(s.st_mode);
+        o->mode = is_there ? s.st_mode & 07777 : 0;
         return true;
     }
     errno = ELOOP;
@@ -126,8 +121,8 @@ static ssize_t outfile_take(void *cookie, const char *data, size_t n)
 static bool open_named(OutFile *o)
 {
     for (int i = 0; i < MAX_NAMES; i++) {
-        if (snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(),
-                     i) < 0)
+        if (snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->path, (long)getpid(), i) <
+            0)
             return false;
         if ((o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0)
             return true;
@@ -140,10 +135,10 @@ static bool open_named(OutFile *o)
 /* Opens the target if it is written in place, otherwise a temporary file, without a name where the system can. */
 static bool open_target(OutFile *o)
 {
-    if (o->to.direct)
-        return (o->fd = open(o->to.path, O_WRONLY | O_CLOEXEC | O_NOCTTY)) >= 0;
+    if (o->direct)
+        return (o->fd = open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY)) >= 0;
     o->nameless =
-        !access("/proc/self/fd", X_OK) && (o->fd = open(o->to.folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)) >= 0;
+        !access("/proc/self/fd", X_OK) && (o->fd = open(o->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)) >= 0;
     return o->nameless || open_named(o);
 }
 
@@ -152,12 +147,12 @@ Status outfile_open(OutFile **out, const char *path)
     OutFile *o = calloc(1, sizeof *o);
     int why;
 
-    if (!o || !(o->path = strdup(path))) {
+    if (!o || !(o->given = strdup(path))) {
         free(o);
         return FAIL_NOMEM();
     }
     o->fd = -1;
-    if (find_target(&o->to, path) && open_target(o) &&
+    if (find_target(o, path) && open_target(o) &&
         (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = outfile_take }))) {
         *out = o;
         return ST_OK;
@@ -167,7 +162,7 @@ Status outfile_open(OutFile **out, const char *path)
         close(o->fd);
     if (*o->temporary)
         unlink(o->temporary);
-    free(o->path);
+    free(o->given);
     free(o);
     return cannot(path, why);
 }
@@ -188,7 +183,7 @@ static bool name_temporary(OutFile *o)
         return true;
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", o->fd);
     for (int i = 0; i < MAX_NAMES; i++) {
-        snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->to.path, (long)getpid(), i);
+        snprintf(o->temporary, sizeof o->temporary, "%.*s.%ld.%d.tmp", PATH_MAX - 40, o->path, (long)getpid(), i);
         if (!linkat(AT_FDCWD, opened, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW))
             return true;
         if (errno != EEXIST)
@@ -215,14 +210,14 @@ static bool sync_folder(const char *folder)
 /* Renames the temporary file after its data are on the disk: a power failure leaves the old file or the new one. */
 static bool commit(OutFile *o)
 {
-    if (o->to.direct)
+    if (o->direct)
         return true;
-    if (o->to.mode && fchmod(o->fd, o->to.mode))
+    if (o->mode && fchmod(o->fd, o->mode))
         return false;
-    if (!synced(o->fd) || !name_temporary(o) || rename(o->temporary, o->to.path))
+    if (!synced(o->fd) || !name_temporary(o) || rename(o->temporary, o->path))
         return false;
     *o->temporary = '\0';
-    return sync_folder(o->to.folder);
+    return sync_folder(o->folder);
 }
 
 Status outfile_close(OutFile *o, Status st)
@@ -239,23 +234,23 @@ Status outfile_close(OutFile *o, Status st)
     if (*o->temporary)
         unlink(o->temporary);
     if (!st && o->error)
-        st = cannot(o->path, o->error);
-    free(o->path);
+        st = cannot(o->given, o->error);
+    free(o->given);
     free(o);
     return st;
 }
 
 Status outfile_check(const char *path)
 {
-    Target t;
+    OutFile o = { .fd = -1 };
 
-    if (!find_target(&t, path))
+    if (!find_target(&o, path))
         return cannot(path, errno);
-    if (t.direct && !access(t.path, F_OK)) {
+    if (o.direct && !access(o.path, F_OK)) {
         struct stat s;
 
-        if (!stat(t.path, &s) && S_ISDIR(s.st_mode))
+        if (!stat(o.path, &s) && S_ISDIR(s.st_mode))
             return cannot(path, EISDIR);
     }
-    return access(t.direct ? t.path : t.folder, W_OK) ? cannot(path, errno) : ST_OK;
+    return access(o.direct ? o.path : o.folder, W_OK) ? cannot(path, errno) : ST_OK;
 }

@@ -32,42 +32,36 @@ static Status load(const void **table, const Plugin *p, const char *path)
 
 /* ---- folders ---- */
 
-typedef struct {
-    char at[PATH_MAX];
-} Folder;
-
 /* The folder of the library or program that holds this code, without a last slash; false: unknown. */
-static bool own_folder(Folder *out)
+static bool own_folder(char out[PATH_MAX])
 {
     static const char here[] = "";
     Dl_info info;
     char *slash;
     ssize_t n = -1;
 
-    out->at[0] = '\0';
-    if (dladdr(here, &info) && info.dli_fname && strchr(info.dli_fname, '/') && realpath(info.dli_fname, out->at))
-        n = (ssize_t)strlen(out->at);
-    else if ((n = readlink("/proc/self/exe", out->at, sizeof out->at - 1)) > 0)
-        out->at[n] = '\0';
-    if (n <= 0 || !(slash = strrchr(out->at, '/')))
+    out[0] = '\0';
+    if (dladdr(here, &info) && info.dli_fname && strchr(info.dli_fname, '/') && realpath(info.dli_fname, out))
+        n = (ssize_t)strlen(out);
+    else if ((n = readlink("/proc/self/exe", out, PATH_MAX - 1)) > 0)
+        out[n] = '\0';
+    if (n <= 0 || !(slash = strrchr(out, '/')))
         return false;
     *slash = '\0';
     return true;
 }
 
 /* Lists the folders in which plug-ins are looked for; returns their number. */
-static int list_folders(Folder out[3])
+static int list_folders(char out[3][PATH_MAX])
 {
     const char *given = getenv("DPEXEC_PLUGIN_DIR");
-    Folder own;
     int n = 0;
 
     if (given && *given)
-        snprintf(out[n++].at, sizeof out->at, "%s", given);
-    if (own_folder(&own)) {
-        out[n++] = own;
-        snprintf(out[n++].at, sizeof out->at, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own.at,
-                 DPX_LIBDIR);
+        snprintf(out[n++], PATH_MAX, "%s", given);
+    if (own_folder(out[n])) {
+        snprintf(out[n + 1], PATH_MAX, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), out[n], DPX_LIBDIR);
+        n += 2;
     }
     return n;
 }
@@ -77,7 +71,7 @@ Status plugin_load(const void **table, const Plugin *p)
     const char *named = getenv(p->variable);
     char path[PATH_MAX + 64];
     Problems missing = { 0 };
-    Folder *folder;
+    char(*folder)[PATH_MAX];
     Status st = ST_OK;
     bool found = false;
 
@@ -86,11 +80,11 @@ Status plugin_load(const void **table, const Plugin *p)
     if (!(folder = malloc(3 * sizeof *folder)))
         return FAIL_NOMEM();
     for (int i = 0, n = list_folders(folder); i < n && !found; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder[i].at, p->file);
+        snprintf(path, sizeof path, "%s/%s", folder[i], p->file);
         if ((found = !access(path, F_OK)))
             st = load(table, p, path);
         else
-            problems_add(&missing, "%s", folder[i].at);
+            problems_add(&missing, "%s", folder[i]);
     }
     free(folder);
     if (found)

@@ -11,32 +11,28 @@ int64_t reduce_tree_mid(int64_t lo, int64_t hi)
     return lo + half;
 }
 
-typedef struct {
-    const int64_t *spans;
-    int n, next, length; /* parts in all, used so far; steps written */
-    int *program;
-} Builder;
-
-static Status reduce_tree_build(Builder *b, int64_t lo, int64_t hi)
+/* Appends the steps that sum [lo,hi) at *at, which moves on, as does *next, the next of n parts. */
+static Status reduce_tree_build(int **at, int *next, const int64_t *spans, int n, int64_t lo, int64_t hi)
 {
+    const int64_t *part = &spans[2 * *next];
     int64_t mid;
 
-    if (b->next < b->n && b->spans[2 * b->next] == lo && b->spans[2 * b->next + 1] == hi) {
-        b->program[b->length++] = b->next++;
+    if (*next < n && part[0] == lo && part[1] == hi) {
+        *(*at)++ = (*next)++;
         return ST_OK;
     }
-    if (b->next >= b->n || hi - lo < 2 || b->spans[2 * b->next] != lo || b->spans[2 * b->next + 1] > hi)
+    if (*next >= n || hi - lo < 2 || part[0] != lo || part[1] > hi)
         return FAIL(E_INVALID, "no part of the sum over replicas [%lld,%lld)", (long long)lo, (long long)hi);
     mid = reduce_tree_mid(lo, hi);
-    TRY(reduce_tree_build(b, lo, mid));
-    TRY(reduce_tree_build(b, mid, hi));
-    b->program[b->length++] = TREE_ADD;
+    TRY(reduce_tree_build(at, next, spans, n, lo, mid));
+    TRY(reduce_tree_build(at, next, spans, n, mid, hi));
+    *(*at)++ = TREE_ADD;
     return ST_OK;
 }
 
 Status reduce_tree_program(int *program, const int64_t *spans, int n)
 {
-    Builder b = { .spans = spans, .n = n, .program = program };
+    int next = 0;
 
     if (n < 1)
         return FAIL(E_INVALID, "a sum over replicas needs at least one part");
@@ -44,5 +40,5 @@ Status reduce_tree_program(int *program, const int64_t *spans, int n)
         if (spans[2 * i + 1] <= spans[2 * i] || spans[2 * i] != (i ? spans[2 * i - 1] : 0))
             return FAIL(E_INVALID, "part %d of a sum over replicas is [%lld,%lld), expected to begin at %lld", i,
                         (long long)spans[2 * i], (long long)spans[2 * i + 1], (long long)(i ? spans[2 * i - 1] : 0));
-    return reduce_tree_build(&b, 0, spans[2 * n - 1]);
+    return reduce_tree_build(&program, &next, spans, n, 0, spans[2 * n - 1]);
 }
