@@ -5,41 +5,32 @@
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
 
-typedef struct {
-    int n, axis[MAX_RANK];
-    int64_t size[MAX_RANK];
-} AxisSizes;
-
-static Status read_sizes(AxisSizes *w, const Graph *g, const Node *n)
+/* The shape of the output; E_SHAPE for sizes that do not fit the axes. */
+static Status read_shape(Shape *y, const Graph *g, const Node *n)
 {
-    const int rank = in_value(g, n, 0)->shape->rank;
-    int count;
+    int count, n_size, axis;
     const int64_t *axes = node_ints(n, "axes", &count);
+    int64_t size[MAX_RANK];
 
-    TRY(value_const_ints(g, n->in[1], w->size, MAX_RANK, &w->n));
-    if (w->n != (count ? count : rank))
-        return FAIL(E_SHAPE, "%s: %d sizes for %d axes", node_text(g, n), w->n, count ? count : rank);
-    for (int i = 0; i < w->n; i++) {
-        if (w->size[i] < 0)
+    *y = *in_value(g, n, 0)->shape;
+    TRY(value_const_ints(g, n->in[1], size, MAX_RANK, &n_size));
+    if (n_size != (count ? count : y->rank))
+        return FAIL(E_SHAPE, "%s: %d sizes for %d axes", node_text(g, n), n_size, count ? count : y->rank);
+    for (int i = 0; i < n_size; i++) {
+        if (size[i] < 0)
             return FAIL(E_SHAPE, "%s: a negative size", node_text(g, n));
-        w->axis[i] = i;
-        if (count)
-            TRY(shape_axis(&w->axis[i], axes[i], rank, node_text(g, n)));
+        TRY(shape_axis(&axis, count ? axes[i] : i, y->rank, node_text(g, n)));
+        y->dim[axis] = size[i];
     }
     return ST_OK;
 }
 
 static Status center_infer(Graph *g, Node *n)
 {
-    Shape y = *in_value(g, n, 0)->shape, unknown = shape_unknown();
-    AxisSizes w;
+    Shape y = shape_unknown();
 
-    set_out(g, n, 0, in_value(g, n, 0)->dtype, &unknown);
-    if (!value_const(g, n->in[1]))
-        return g->status;
-    TRY(read_sizes(&w, g, n));
-    for (int i = 0; i < w.n; i++)
-        y.dim[w.axis[i]] = w.size[i];
+    if (value_const(g, n->in[1]))
+        TRY(read_shape(&y, g, n));
     set_out(g, n, 0, in_value(g, n, 0)->dtype, &y);
     return g->status;
 }
@@ -50,21 +41,21 @@ static Status center_lower(Graph *g, Node *n)
     int64_t from[MAX_RANK], to[MAX_RANK], axes[MAX_RANK], pads[2 * MAX_RANK] = { 0 };
     ValueId y = n->in[0];
     int cut = 0, padded = 0;
-    AxisSizes w;
+    Shape wanted;
 
     if (!value_const(g, n->in[1]))
         return FAIL(E_UNSUPPORTED, "%s: the sizes depend on data, expected constants", node_text(g, n));
-    TRY(read_sizes(&w, g, n));
-    for (int i = 0; i < w.n; i++) {
-        const int64_t less = x.dim[w.axis[i]] - w.size[i], more = -less;
+    TRY(read_shape(&wanted, g, n));
+    for (int a = 0; a < x.rank; a++) {
+        const int64_t less = x.dim[a] - wanted.dim[a], more = -less;
 
         if (less > 0) {
-            axes[cut] = w.axis[i];
+            axes[cut] = a;
             from[cut] = less / 2;
-            to[cut++] = less / 2 + w.size[i];
+            to[cut++] = less / 2 + wanted.dim[a];
         } else if (more > 0) {
-            pads[w.axis[i]] = more / 2;
-            pads[x.rank + w.axis[i]] = more - more / 2;
+            pads[a] = more / 2;
+            pads[x.rank + a] = more - more / 2;
             padded++;
         }
     }

@@ -25,11 +25,14 @@
 
 enum { MINORS_SIZE = 4, MAX_SIZE = 256 /* a step of elimination has some twenty nodes */ };
 
-/* Matrices x [matrices,size,size] and the gradient dy [matrices,1,1]. */
+/* Matrices x [matrices,size,size] and the gradient dy [matrices,1,1].  By elimination: [X, E]; masks of the rows
+ * [matrices,size,1] and columns [matrices,1,size] without a pivot and of the pivots [matrices,size,size]; the product
+ * of the pivots [matrices,1,1]. */
 typedef struct {
     Graph *g;
     int64_t count, size;
     ValueId x, dy;
+    ValueId both, rows, columns, pivots, product;
 } Matrices;
 
 /* ---- minors ---- */
@@ -79,137 +82,129 @@ static ValueId by_minors(const Matrices *m)
 
 /* ---- elimination ---- */
 
-/* [X, E]; masks of the rows [matrices,size,1] and columns [matrices,1,size] without a pivot and of the pivots
- * [matrices,size,size]; the product of the pivots [matrices,1,1]. */
-typedef struct {
-    const Matrices *m;
-    ValueId both, rows, columns, pivots, product;
-} Elimination;
-
-static ValueId number(const Elimination *e, double v) { return emit_scalar(e->m->g, DT_FLOAT64, v); }
+static ValueId number(const Matrices *m, double v) { return emit_scalar(m->g, DT_FLOAT64, v); }
 
 /* The number along an axis that the mask `which` selects, as a masked sum. */
-static ValueId pick(const Elimination *e, ValueId which, ValueId v, int64_t axis)
+static ValueId pick(const Matrices *m, ValueId which, ValueId v, int64_t axis)
 {
-    Graph *g = e->m->g;
+    Graph *g = m->g;
 
-    return emit_reduce_sum(g, EMIT(g, Where, NULL, which, v, number(e, 0)), 1, &axis, true);
+    return emit_reduce_sum(g, EMIT(g, Where, NULL, which, v, number(m, 0)), 1, &axis, true);
 }
 
 /* X (0) or E (1). */
-static ValueId half(const Elimination *e, int which)
+static ValueId half(const Matrices *m, int which)
 {
-    Graph *g = e->m->g;
-    const int64_t axis = 2, from = which * e->m->size, to = from + e->m->size;
+    Graph *g = m->g;
+    const int64_t axis = 2, from = which * m->size, to = from + m->size;
 
-    return EMIT(g, Slice, NULL, e->both, emit_ints(g, 1, &from), emit_ints(g, 1, &to), emit_ints(g, 1, &axis));
+    return EMIT(g, Slice, NULL, m->both, emit_ints(g, 1, &from), emit_ints(g, 1, &to), emit_ints(g, 1, &axis));
 }
 
 /* 0, 1 ... size - 1, as a row [1,1,size] or a column [1,size,1]. */
-static ValueId count(const Elimination *e, bool column)
+static ValueId count(const Matrices *m, bool column)
 {
-    const int64_t n = e->m->size;
+    const int64_t n = m->size;
     const Shape s = { .rank = 3, .dim = { 1, column ? n : 1, column ? 1 : n } };
-    Tensor *t = tensor_create(e->m->g->arena, DT_INT64, &s);
+    Tensor *t = tensor_create(m->g->arena, DT_INT64, &s);
 
     if (!t) {
-        (void)graph_fail_nomem(e->m->g);
+        (void)graph_fail_nomem(m->g);
         return NO_VALUE;
     }
     for (int64_t i = 0; i < n; i++)
         tensor_set_int(t, i, i);
-    return graph_add_const_nocopy(e->m->g, "count", t);
+    return graph_add_const_nocopy(m->g, "count", t);
 }
 
 /* Masks of the row and the column of the largest number in the rows and columns without a pivot. */
-static void find_pivot(const Elimination *e, ValueId x, ValueId *row, ValueId *column)
+static void find_pivot(const Matrices *m, ValueId x, ValueId *row, ValueId *column)
 {
-    Graph *g = e->m->g;
-    const int64_t n = e->m->size;
-    const Shape flat = SHAPE(e->m->count, n * n), one = SHAPE(e->m->count, 1, 1);
-    const ValueId left = EMIT(g, And, NULL, e->rows, e->columns), size = emit_scalar(g, DT_INT64, (double)n);
-    ValueId at = EMIT(g, Where, NULL, left, EMIT(g, Abs, NULL, x), number(e, -1));
+    Graph *g = m->g;
+    const int64_t n = m->size;
+    const Shape flat = SHAPE(m->count, n * n), one = SHAPE(m->count, 1, 1);
+    const ValueId left = EMIT(g, And, NULL, m->rows, m->columns), size = emit_scalar(g, DT_INT64, (double)n);
+    ValueId at = EMIT(g, Where, NULL, left, EMIT(g, Abs, NULL, x), number(m, -1));
 
     at = EMIT(g, ArgMax, ATTRS(INT("axis", 1)), emit_reshape(g, at, &flat));
     at = emit_reshape(g, at, &one);
-    *row = EMIT(g, Equal, NULL, count(e, true), EMIT(g, Div, NULL, at, size));
-    *column = EMIT(g, Equal, NULL, count(e, false), EMIT(g, Mod, NULL, at, size));
+    *row = EMIT(g, Equal, NULL, count(m, true), EMIT(g, Div, NULL, at, size));
+    *column = EMIT(g, Equal, NULL, count(m, false), EMIT(g, Mod, NULL, at, size));
 }
 
-static void take_pivot(Elimination *e, ValueId row, ValueId column)
+static void take_pivot(Matrices *m, ValueId row, ValueId column)
 {
-    Graph *g = e->m->g;
+    Graph *g = m->g;
 
-    e->rows = EMIT(g, And, NULL, e->rows, EMIT(g, Not, NULL, row));
-    e->columns = EMIT(g, And, NULL, e->columns, EMIT(g, Not, NULL, column));
-    e->pivots = EMIT(g, Or, NULL, e->pivots, EMIT(g, And, NULL, row, column));
+    m->rows = EMIT(g, And, NULL, m->rows, EMIT(g, Not, NULL, row));
+    m->columns = EMIT(g, And, NULL, m->columns, EMIT(g, Not, NULL, column));
+    m->pivots = EMIT(g, Or, NULL, m->pivots, EMIT(g, And, NULL, row, column));
 }
 
-static void eliminate(Elimination *e)
+static void eliminate(Matrices *m)
 {
-    Graph *g = e->m->g;
-    const ValueId x = half(e, 0);
+    Graph *g = m->g;
+    const ValueId x = half(m, 0);
     ValueId row, column, pivot, factors, by;
 
-    find_pivot(e, x, &row, &column);
-    factors = pick(e, column, x, 2);
-    pivot = pick(e, row, factors, 1);
-    e->product = EMIT(g, Mul, NULL, e->product, pivot);
-    pivot = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, pivot, number(e, 0)), number(e, 1), pivot);
-    by = EMIT(g, Div, NULL, pick(e, row, e->both, 1), pivot);
+    find_pivot(m, x, &row, &column);
+    factors = pick(m, column, x, 2);
+    pivot = pick(m, row, factors, 1);
+    m->product = EMIT(g, Mul, NULL, m->product, pivot);
+    pivot = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, pivot, number(m, 0)), number(m, 1), pivot);
+    by = EMIT(g, Div, NULL, pick(m, row, m->both, 1), pivot);
     factors = EMIT(g, Mul, NULL, factors, by);
-    e->both = EMIT(g, Where, NULL, row, by, EMIT(g, Sub, NULL, e->both, factors));
-    take_pivot(e, row, column);
+    m->both = EMIT(g, Where, NULL, row, by, EMIT(g, Sub, NULL, m->both, factors));
+    take_pivot(m, row, column);
 }
 
 /* [1,size,size] */
-static ValueId identity(const Elimination *e)
+static ValueId identity(const Matrices *m)
 {
-    const int64_t n = e->m->size;
+    const int64_t n = m->size;
     const Shape s = SHAPE(1, n, n);
-    Tensor *t = tensor_create(e->m->g->arena, DT_FLOAT64, &s);
+    Tensor *t = tensor_create(m->g->arena, DT_FLOAT64, &s);
 
     if (!t) {
-        (void)graph_fail_nomem(e->m->g);
+        (void)graph_fail_nomem(m->g);
         return NO_VALUE;
     }
     for (int64_t i = 0; i < n * n; i++)
         tensor_set_float(t, i, i / n == i % n);
-    return graph_add_const_nocopy(e->m->g, "identity", t);
+    return graph_add_const_nocopy(m->g, "identity", t);
 }
 
-static ValueId by_elimination(const Matrices *m)
+static ValueId by_elimination(Matrices *m)
 {
     static const int64_t turned[] = { 0, 2, 1 };
     Graph *g = m->g;
     const Shape all = SHAPE(m->count, m->size, m->size), rows = SHAPE(m->count, m->size, 1),
                 columns = SHAPE(m->count, 1, m->size), one = SHAPE(m->count, 1, 1);
-    Elimination e = { .m = m };
-    const ValueId units = emit_expand(g, identity(&e), &all);
+    const ValueId units = emit_expand(g, identity(m), &all);
     ValueId row, column, x, to, sign, f, v, last, y;
 
-    e.rows = emit_full(g, DT_BOOL, &rows, 1);
-    e.columns = emit_full(g, DT_BOOL, &columns, 1);
-    e.pivots = emit_full(g, DT_BOOL, &all, 0);
-    e.product = emit_full(g, DT_FLOAT64, &one, 1);
-    e.both = EMIT(g, Concat, ATTRS(INT("axis", 2)), emit_cast(g, m->x, DT_FLOAT64), units);
+    m->rows = emit_full(g, DT_BOOL, &rows, 1);
+    m->columns = emit_full(g, DT_BOOL, &columns, 1);
+    m->pivots = emit_full(g, DT_BOOL, &all, 0);
+    m->product = emit_full(g, DT_FLOAT64, &one, 1);
+    m->both = EMIT(g, Concat, ATTRS(INT("axis", 2)), emit_cast(g, m->x, DT_FLOAT64), units);
     for (int64_t k = 0; k < m->size - 1; k++)
-        eliminate(&e);
-    row = e.rows;
-    column = e.columns;
-    take_pivot(&e, row, column);
-    to = emit_transpose(g, emit_cast(g, e.pivots, DT_FLOAT32), 3, turned);
+        eliminate(m);
+    row = m->rows;
+    column = m->columns;
+    take_pivot(m, row, column);
+    to = emit_transpose(g, emit_cast(g, m->pivots, DT_FLOAT32), 3, turned);
     sign = EMIT(g, Det, NULL, to);
     to = emit_cast(g, to, DT_FLOAT64);
-    x = pick(&e, column, half(&e, 0), 2);
+    x = pick(m, column, half(m, 0), 2);
     v = EMIT(g, MatMul, NULL, to, x);
-    f = EMIT(g, MatMul, NULL, to, half(&e, 1));
-    last = pick(&e, row, half(&e, 1), 1);
-    y = EMIT(g, Mul, NULL, pick(&e, row, x, 1), f);
+    f = EMIT(g, MatMul, NULL, to, half(m, 1));
+    last = pick(m, row, half(m, 1), 1);
+    y = EMIT(g, Mul, NULL, pick(m, row, x, 1), f);
     y = EMIT(g, Sub, NULL, y, EMIT(g, Mul, NULL, v, last));
     y = EMIT(g, Where, NULL, emit_transpose(g, column, 3, turned), last, y);
     sign = emit_reshape(g, emit_cast(g, sign, DT_FLOAT64), value(g, m->dy)->shape);
-    sign = EMIT(g, Mul, NULL, sign, EMIT(g, Mul, NULL, e.product, emit_cast(g, m->dy, DT_FLOAT64)));
+    sign = EMIT(g, Mul, NULL, sign, EMIT(g, Mul, NULL, m->product, emit_cast(g, m->dy, DT_FLOAT64)));
     y = emit_transpose(g, EMIT(g, Mul, NULL, y, sign), 3, turned);
     return emit_cast(g, y, value(g, m->x)->dtype);
 }

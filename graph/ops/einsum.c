@@ -16,7 +16,9 @@
 /* Names of axes: letters by their code; ELLIPSIS + i is the axis of "..." with i others after it. */
 enum { ELLIPSIS = 128, NAMES = ELLIPSIS + MAX_RANK, MAX_TERMS = 32 };
 
+/* The names of a value's axes. */
 typedef struct {
+    ValueId v;
     int n;
     unsigned char axis[MAX_RANK];
 } Term;
@@ -164,143 +166,135 @@ static Status einsum_infer(Graph *g, Node *n)
 
 /* ---- lowering ---- */
 
-/* A value with the names of its axes. */
-typedef struct {
-    Graph *g;
-    ValueId v;
-    Term t;
-} Named;
+static int64_t size_of(const Graph *g, const Term *x, int k) { return value(g, x->v)->shape->dim[k]; }
 
-static int64_t size_of(const Named *x, int k) { return value(x->g, x->v)->shape->dim[k]; }
-
-static int einsum_place_of(const Named *x, int name)
+static int einsum_place_of(const Term *x, int name)
 {
-    for (int k = 0; k < x->t.n; k++)
-        if (x->t.axis[k] == name)
+    for (int k = 0; k < x->n; k++)
+        if (x->axis[k] == name)
             return k;
     return -1;
 }
 
 /* Transposes x to the order of `t`, a permutation of its axes. */
-static void arrange(Named *x, const Term *t)
+static void arrange(Graph *g, Term *x, const Term *t)
 {
+    const ValueId v = x->v;
     int64_t perm[MAX_RANK];
 
     for (int k = 0; k < t->n; k++)
         perm[k] = einsum_place_of(x, t->axis[k]);
-    x->v = emit_transpose(x->g, x->v, t->n, perm);
-    x->t = *t;
+    *x = *t;
+    x->v = emit_transpose(g, v, t->n, perm);
 }
 
 /* Replaces an axis that occurs twice by its diagonal: the two axes of size d are joined at the end, and every (d +
  * 1)-th element is taken. */
-static void take_diagonals(Named *x)
+static void take_diagonals(Graph *g, Term *x)
 {
-    for (int a = 0; a < x->t.n; a++)
-        for (int b = a + 1; b < x->t.n && !x->g->status; b++) {
-            int64_t perm[MAX_RANK], words[MAX_RANK] = { 0 }, d = size_of(x, b);
+    for (int a = 0; a < x->n; a++)
+        for (int b = a + 1; b < x->n && !g->status; b++) {
+            int64_t perm[MAX_RANK], words[MAX_RANK] = { 0 }, d = size_of(g, x, b);
             Term rest = { 0 };
 
-            if (x->t.axis[a] != x->t.axis[b])
+            if (x->axis[a] != x->axis[b])
                 continue;
-            for (int k = 0; k < x->t.n; k++)
+            for (int k = 0; k < x->n; k++)
                 if (k != a && k != b) {
                     perm[rest.n] = k;
-                    rest.axis[rest.n++] = x->t.axis[k];
+                    rest.axis[rest.n++] = x->axis[k];
                 }
             perm[rest.n] = a;
             perm[rest.n + 1] = b;
-            rest.axis[rest.n] = x->t.axis[a];
+            rest.axis[rest.n] = x->axis[a];
             words[rest.n] = d * d;
-            x->v = emit_transpose(x->g, x->v, rest.n + 2, perm);
-            x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, rest.n + 1, words));
-            x->v = emit(
-                x->g, &op_Slice, NULL, 5,
-                (ValueId[]){ x->v, emit_ints(x->g, 1, (int64_t[]){ 0 }), emit_ints(x->g, 1, (int64_t[]){ d * d }),
-                             emit_ints(x->g, 1, (int64_t[]){ rest.n }), emit_ints(x->g, 1, (int64_t[]){ d + 1 }) });
+            x->v = emit_transpose(g, x->v, rest.n + 2, perm);
+            x->v = EMIT(g, Reshape, NULL, x->v, emit_ints(g, rest.n + 1, words));
+            x->v = emit(g, &op_Slice, NULL, 5,
+                        (ValueId[]){ x->v, emit_ints(g, 1, (int64_t[]){ 0 }), emit_ints(g, 1, (int64_t[]){ d * d }),
+                                     emit_ints(g, 1, (int64_t[]){ rest.n }), emit_ints(g, 1, (int64_t[]){ d + 1 }) });
             rest.n++;
-            x->t = rest;
+            rest.v = x->v;
+            *x = rest;
             a = -1;
             break;
         }
 }
 
 /* Sums over the axes that `keep` does not name; with `but`, only over those which `but` lacks too. */
-static void sum_alone(Named *x, const bool *keep, const Named *but)
+static void sum_alone(Graph *g, Term *x, const bool *keep, const Term *but)
 {
     int64_t axes[MAX_RANK];
     Term rest = { 0 };
     int n = 0;
 
-    for (int k = 0; k < x->t.n; k++)
-        if (!keep[x->t.axis[k]] && !(but && term_has(&but->t, x->t.axis[k])))
+    for (int k = 0; k < x->n; k++)
+        if (!keep[x->axis[k]] && !(but && term_has(but, x->axis[k])))
             axes[n++] = k;
         else
-            rest.axis[rest.n++] = x->t.axis[k];
-    x->v = emit_reduce_sum(x->g, x->v, n, axes, false);
-    x->t = rest;
+            rest.axis[rest.n++] = x->axis[k];
+    rest.v = emit_reduce_sum(g, x->v, n, axes, false);
+    *x = rest;
 }
 
 /* An axis to be summed that has size 1 in one factor (a broadcast) is summed in the other first. */
-static void sum_broadcast(Named *a, Named *b, const bool *keep)
+static void sum_broadcast(Graph *g, Term *a, Term *b, const bool *keep)
 {
-    for (int k = 0; k < a->t.n; k++) {
-        int other = einsum_place_of(b, a->t.axis[k]);
+    for (int k = 0; k < a->n; k++) {
+        int other = einsum_place_of(b, a->axis[k]);
 
-        if (keep[a->t.axis[k]] || other < 0 || a->g->status || size_of(a, k) == size_of(b, other))
+        if (keep[a->axis[k]] || other < 0 || g->status || size_of(g, a, k) == size_of(g, b, other))
             continue;
-        if (size_of(a, k) == 1)
-            b->v = emit_reduce_sum(b->g, b->v, 1, (int64_t[]){ other }, true);
+        if (size_of(g, a, k) == 1)
+            b->v = emit_reduce_sum(g, b->v, 1, (int64_t[]){ other }, true);
         else
-            a->v = emit_reduce_sum(a->g, a->v, 1, (int64_t[]){ k }, true);
+            a->v = emit_reduce_sum(g, a->v, 1, (int64_t[]){ k }, true);
     }
 }
 
 /* Joins the last `n` axes; n 0 adds an axis of size 1. */
-static void merge_last(Named *x, int n)
+static void merge_last(Graph *g, Term *x, int n)
 {
     int64_t words[MAX_RANK] = { 0 };
 
-    if (n == 1 || x->g->status)
+    if (n == 1 || g->status)
         return;
-    words[x->t.n - n] = shape_count(value(x->g, x->v)->shape, x->t.n - n, x->t.n);
-    x->t.n -= n - 1;
-    x->v = EMIT(x->g, Reshape, NULL, x->v, emit_ints(x->g, x->t.n, words));
+    words[x->n - n] = shape_count(value(g, x->v)->shape, x->n - n, x->n);
+    x->n -= n - 1;
+    x->v = EMIT(g, Reshape, NULL, x->v, emit_ints(g, x->n, words));
 }
 
 /* Multiplies a and b, with axes [batch, free, summed], to a [batch, free of a, free of b]. */
-static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
+static void einsum_multiply(Graph *g, Term *a, const Term *b, int batch, int summed)
 {
-    Graph *g = a->g;
-    int free_a = a->t.n - batch - summed, free_b = b->t.n - batch - summed, rank = batch + free_a + free_b;
+    int free_a = a->n - batch - summed, free_b = b->n - batch - summed, rank = batch + free_a + free_b;
     int64_t ones[MAX_RANK], sizes[MAX_RANK], perm[MAX_RANK];
-    Named x = *a, y = *b;
-    Term t = { .n = rank };
+    Term x = *a, y = *b, product = { .n = rank };
 
     if (rank > MAX_RANK || batch + free_a + 2 > MAX_RANK) {
         g->status = FAIL(E_UNSUPPORTED, "Einsum: a product has more than %d axes", MAX_RANK);
         return;
     }
-    memcpy(t.axis, a->t.axis, (size_t)(batch + free_a));
-    memcpy(t.axis + batch + free_a, b->t.axis + batch, (size_t)free_b);
+    memcpy(product.axis, a->axis, (size_t)(batch + free_a));
+    memcpy(product.axis + batch + free_a, b->axis + batch, (size_t)free_b);
     for (int k = 0; k < free_b; k++)
-        sizes[k] = size_of(b, batch + k);
+        sizes[k] = size_of(g, b, batch + k);
     /* x: [batch, free, (1,) summed]; y: [batch, 1 ..., summed, free]. */
-    merge_last(&x, summed);
-    merge_last(&y, summed);
+    merge_last(g, &x, summed);
+    merge_last(g, &y, summed);
     for (int k = 0; k < batch + 1; k++)
         perm[k] = k;
     if (free_b != 1) { /* joins the free axes and puts them last: [batch, summed, free] */
         for (int k = 0; k < free_b; k++)
             perm[batch + 1 + k] = batch + k;
         perm[batch] = batch + free_b;
-        y.v = emit_transpose(g, y.v, y.t.n, perm);
-        y.t.n = batch + 1 + free_b;
-        merge_last(&y, free_b);
+        y.v = emit_transpose(g, y.v, y.n, perm);
+        y.n = batch + 1 + free_b;
+        merge_last(g, &y, free_b);
     } else {
         perm[batch] = batch + 1;
         perm[batch + 1] = batch;
-        y.v = emit_transpose(g, y.v, y.t.n, perm);
+        y.v = emit_transpose(g, y.v, y.n, perm);
     }
     if (!free_a)
         x.v = EMIT(g, Unsqueeze, NULL, x.v, emit_ints(g, 1, (int64_t[]){ batch }));
@@ -308,58 +302,58 @@ static void einsum_multiply(Named *a, const Named *b, int batch, int summed)
         ones[k] = batch + k;
     if (free_a > 1)
         y.v = EMIT(g, Unsqueeze, NULL, y.v, emit_ints(g, free_a - 1, ones));
-    a->v = EMIT(g, MatMul, NULL, x.v, y.v);
+    product.v = EMIT(g, MatMul, NULL, x.v, y.v);
     if (!free_a)
-        a->v = EMIT(g, Squeeze, NULL, a->v, emit_ints(g, 1, (int64_t[]){ batch }));
+        product.v = EMIT(g, Squeeze, NULL, product.v, emit_ints(g, 1, (int64_t[]){ batch }));
     if (free_b != 1) {
         int64_t words[MAX_RANK] = { 0 };
 
         memcpy(words + batch + free_a, sizes, (size_t)free_b * sizeof *sizes);
-        a->v = EMIT(g, Reshape, NULL, a->v, emit_ints(g, rank, words));
+        product.v = EMIT(g, Reshape, NULL, product.v, emit_ints(g, rank, words));
     }
-    a->t = t;
+    *a = product;
 }
 
 /* Appends to `t` the axes of x for which "`other` has it" equals `both` and "needed later" equals `goes_on`. */
-static int gather_axes(Term *t, const Named *x, const Named *other, bool both, const bool *keep, bool goes_on)
+static int gather_axes(Term *t, const Term *x, const Term *other, bool both, const bool *keep, bool goes_on)
 {
     int before = t->n;
 
-    for (int k = 0; k < x->t.n; k++)
-        if (term_has(&other->t, x->t.axis[k]) == both && keep[x->t.axis[k]] == goes_on)
-            t->axis[t->n++] = x->t.axis[k];
+    for (int k = 0; k < x->n; k++)
+        if (term_has(other, x->axis[k]) == both && keep[x->axis[k]] == goes_on)
+            t->axis[t->n++] = x->axis[k];
     return t->n - before;
 }
 
 /* a = a b; `keep`: the axes that are needed later. */
-static void einsum_join(Named *a, Named *b, const bool *keep)
+static void einsum_join(Graph *g, Term *a, Term *b, const bool *keep)
 {
     Term ta = { 0 }, tb = { 0 };
     int batch, summed;
 
-    sum_alone(a, keep, b);
-    sum_alone(b, keep, a);
-    sum_broadcast(a, b, keep);
+    sum_alone(g, a, keep, b);
+    sum_alone(g, b, keep, a);
+    sum_broadcast(g, a, b, keep);
     batch = gather_axes(&ta, a, b, true, keep, true);
     tb = ta;
     gather_axes(&ta, a, b, false, keep, true);
     gather_axes(&tb, b, a, false, keep, true);
     summed = gather_axes(&ta, a, b, true, keep, false);
     gather_axes(&tb, a, b, true, keep, false);
-    arrange(a, &ta);
-    arrange(b, &tb);
-    if (!a->g->status)
-        einsum_multiply(a, b, batch, summed);
+    arrange(g, a, &ta);
+    arrange(g, b, &tb);
+    if (!g->status)
+        einsum_multiply(g, a, b, batch, summed);
 }
 
 static Status einsum_lower(Graph *g, Node *n)
 {
     Equation e;
-    Named y = { 0 };
+    Term y = { .n = 0 };
 
     TRY(read_equation(&e, g, n));
     for (int i = 0; i < n->n_in && !g->status; i++) {
-        Named x = { g, n->in[i], e.in[i] };
+        Term x = e.in[i];
         bool keep[NAMES] = { false };
 
         for (int k = 0; k < e.out.n; k++)
@@ -367,16 +361,17 @@ static Status einsum_lower(Graph *g, Node *n)
         for (int j = i + 1; j < n->n_in; j++)
             for (int k = 0; k < e.in[j].n; k++)
                 keep[e.in[j].axis[k]] = true;
-        take_diagonals(&x);
+        x.v = n->in[i];
+        take_diagonals(g, &x);
         if (i)
-            einsum_join(&y, &x, keep);
+            einsum_join(g, &y, &x, keep);
         else
             y = x;
         if (n->n_in == 1 && !g->status)
-            sum_alone(&y, keep, NULL);
+            sum_alone(g, &y, keep, NULL);
     }
     if (!g->status)
-        arrange(&y, &e.out);
+        arrange(g, &y, &e.out);
     if (!g->status)
         graph_replace(g, n->out[0], y.v);
     return g->status;

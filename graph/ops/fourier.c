@@ -201,12 +201,9 @@ DEFINE_OP(DFT, .since = 20, .in_min = 1, .in_max = 3, .out_min = 1, .out_max = 1
 
 enum { SIGNAL, STEP, WINDOW, FRAME };
 
-typedef struct {
-    int64_t step, size, frames, c;
-} Frames;
-
-/* A signal without the axis of parts is real: PyTorch's older exporter writes it, and ONNX Runtime accepts it. */
-static Status read_frames(Frames *f, const Graph *g, const Node *n)
+/* Reads the frames: each `size` elements, every `step` elements.  A signal without the axis of parts is real: PyTorch's
+ * older exporter writes it, and ONNX Runtime accepts it. */
+static Status read_frames(int64_t *frames, int64_t *size, int64_t *step, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, SIGNAL)->shape, *w = has_in(n, WINDOW) ? in_value(g, n, WINDOW)->shape : NULL;
     char text[SHAPE_TEXT];
@@ -218,18 +215,17 @@ static Status read_frames(Frames *f, const Graph *g, const Node *n)
         return FAIL(E_MODEL, "%s: neither window nor frame_length", node_text(g, n));
     if (w && w->rank != 1)
         return FAIL(E_SHAPE, "%s: the window is %s, expected one axis", node_text(g, n), shape_text(w, text));
-    TRY(fourier_read_number(g, n, STEP, "frame_step", &f->step));
-    f->size = w ? w->dim[0] : 0;
+    TRY(fourier_read_number(g, n, STEP, "frame_step", step));
+    *size = w ? w->dim[0] : 0;
     if (has_in(n, FRAME))
-        TRY(fourier_read_number(g, n, FRAME, "frame_length", &f->size));
-    if (f->step < 1 || f->size < 1 || f->size > x->dim[1] || (w && w->dim[0] != f->size))
+        TRY(fourier_read_number(g, n, FRAME, "frame_length", size));
+    if (*step < 1 || *size < 1 || *size > x->dim[1] || (w && w->dim[0] != *size))
         return FAIL(E_SHAPE, "%s: frames of %lld every %lld, a window %s and a signal %s do not go together",
-                    node_text(g, n), (long long)f->size, (long long)f->step, w ? shape_text(w, text) : "of none",
+                    node_text(g, n), (long long)*size, (long long)*step, w ? shape_text(w, text) : "of none",
                     shape_text(x, (char[SHAPE_TEXT]){ 0 }));
-    f->c = x->rank == 2 ? 1 : x->dim[2];
-    if (f->c == 2 && node_int(n, "onesided"))
+    if (x->rank == 3 && x->dim[2] == 2 && node_int(n, "onesided"))
         return FAIL(E_SHAPE, "%s: a complex signal has no onesided transform", node_text(g, n));
-    f->frames = (x->dim[1] - f->size) / f->step + 1;
+    *frames = (x->dim[1] - *size) / *step + 1;
     return ST_OK;
 }
 
@@ -241,15 +237,15 @@ static bool frames_known(const Graph *g, const Node *n)
 static Status infer_stft(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, SIGNAL);
+    int64_t frames, size, step;
     Shape y = shape_unknown();
-    Frames f;
 
     if (has_in(n, WINDOW) && in_value(g, n, WINDOW)->dtype != x->dtype)
         return FAIL(E_SHAPE, "%s: the window is %s, expected %s", node_text(g, n),
                     dtype_name(in_value(g, n, WINDOW)->dtype), dtype_name(x->dtype));
     if (frames_known(g, n)) {
-        TRY(read_frames(&f, g, n));
-        y = SHAPE(x->shape->dim[0], f.frames, node_int(n, "onesided") ? f.size / 2 + 1 : f.size, 2);
+        TRY(read_frames(&frames, &size, &step, g, n));
+        y = SHAPE(x->shape->dim[0], frames, node_int(n, "onesided") ? size / 2 + 1 : size, 2);
         TRY(shape_check(&y, sizeof(double)));
     }
     set_out(g, n, 0, x->dtype, &y);
@@ -257,38 +253,38 @@ static Status infer_stft(Graph *g, Node *n)
 }
 
 /* [frames, size]: the position in the signal of each element of each frame. */
-static ValueId emit_frames(Graph *g, const Frames *f)
+static ValueId emit_frames(Graph *g, int64_t frames, int64_t size, int64_t step)
 {
-    const Shape s = SHAPE(f->frames, f->size);
+    const Shape s = SHAPE(frames, size);
     Tensor *at;
 
-    if (f->frames > MAX_ELEMENTS / f->size) {
-        g->status = FAIL(E_UNSUPPORTED, "STFT: %lld frames of %lld, expected up to %lld elements", (long long)f->frames,
-                         (long long)f->size, (long long)MAX_ELEMENTS);
+    if (frames > MAX_ELEMENTS / size) {
+        g->status = FAIL(E_UNSUPPORTED, "STFT: %lld frames of %lld, expected up to %lld elements", (long long)frames,
+                         (long long)size, (long long)MAX_ELEMENTS);
         return NO_VALUE;
     }
     if (!(at = tensor_create(g->arena, DT_INT64, &s))) {
         (void)graph_fail_nomem(g);
         return NO_VALUE;
     }
-    for (int64_t i = 0; i < f->frames * f->size; i++)
-        tensor_set_int(at, i, i / f->size * f->step + i % f->size);
+    for (int64_t i = 0; i < frames * size; i++)
+        tensor_set_int(at, i, i / size * step + i % size);
     return graph_add_const_nocopy(g, "frames", at);
 }
 
 static Status lower_stft(Graph *g, Node *n)
 {
+    int64_t frames, size, step;
     ValueId y, window;
-    Frames f;
 
     if (!frames_known(g, n))
         return FAIL(E_UNSUPPORTED, "%s: frame_step or frame_length depends on data, expected constants",
                     node_text(g, n));
-    TRY(read_frames(&f, g, n));
+    TRY(read_frames(&frames, &size, &step, g, n));
     y = n->in[SIGNAL];
     if (in_value(g, n, SIGNAL)->shape->rank == 2)
         y = EMIT(g, Unsqueeze, NULL, y, emit_ints(g, 1, (int64_t[]){ 2 }));
-    y = EMIT(g, Gather, ATTRS(INT("axis", 1)), y, emit_frames(g, &f));
+    y = EMIT(g, Gather, ATTRS(INT("axis", 1)), y, emit_frames(g, frames, size, step));
     if (has_in(n, WINDOW)) {
         window = EMIT(g, Unsqueeze, NULL, n->in[WINDOW], emit_ints(g, 1, (int64_t[]){ 1 }));
         y = EMIT(g, Mul, NULL, y, window);

@@ -89,84 +89,71 @@ const char *fused_operators(char text[BODY_TEXT], const Node *n)
 
 /* ---- writing ---- */
 
-/* Counterparts in the body of values of the graph. */
-typedef struct {
-    ValueId *from, *to;
-    int n;
-} Map;
-
-static ValueId mapped(const Map *m, ValueId v)
+/* The counterpart in a body of v, a value of the graph; NO_VALUE: `from`, which lists those that have one, lacks it. */
+static ValueId mapped(int n, const ValueId *from, const ValueId *to, ValueId v)
 {
-    for (int i = 0; i < m->n; i++)
-        if (value_eq(m->from[i], v))
-            return m->to[i];
+    for (int i = 0; i < n; i++)
+        if (value_eq(from[i], v))
+            return to[i];
     return NO_VALUE;
 }
 
-static void map_add(Map *m, ValueId from, ValueId to)
+/* Lists the values that the nodes read from other nodes, each once, in order; returns their number. */
+static int list_read(ValueId *out, int n, Node *const *node)
 {
-    m->from[m->n] = from;
-    m->to[m->n++] = to;
-}
-
-/* Adds inputs x0, x1 ... for values of other nodes, in the order in which they are read. */
-static void write_inputs(Draft *d, Graph *body, Map *m, int n, Node *const *node)
-{
-    char name[24];
+    int count = 0;
 
     for (int i = 0; i < n; i++)
         for (int j = 0; j < node[i]->n_in; j++) {
             const ValueId v = node[i]->in[j];
-            bool inner = false;
+            bool known = !has_value(v);
 
             for (int k = 0; k < i; k++)
-                inner |= value_eq(node[k]->out[0], v);
-            if (!has_value(v) || has_value(mapped(m, v)) || inner)
-                continue;
-            snprintf(name, sizeof name, "x%d", m->n);
-            draft_in(d, m->n, v);
-            map_add(m, v, body_input(body, name));
+                known |= value_eq(node[k]->out[0], v);
+            for (int k = 0; k < count; k++)
+                known |= value_eq(out[k], v);
+            if (!known)
+                out[count++] = v;
         }
+    return count;
 }
 
-/* Adds the nodes; results that are returned are named y0, y1 ..., the others t0, t1 ... */
-static Status write_nodes(Draft *d, Graph *body, Map *m, int n, Node *const *node, const bool *returned)
+/* Inputs of the body are named x0, x1 ..., results that are returned y0, y1 ..., the others t0, t1 ... */
+Status fused_write(Draft *d, Graph *body, int n, Node *const *node, const bool *returned)
 {
-    int count[2] = { 0, 0 };
+    int most = n, count[2] = { 0, 0 }, n_mapped;
+    ValueId *from, *to;
     char name[24];
 
+    for (int i = 0; i < n; i++)
+        most += node[i]->n_in;
+    if (!(from = ARENA_NEW(d->arena, ValueId, most)) || !(to = ARENA_NEW(d->arena, ValueId, most)))
+        return FAIL_NOMEM();
+    draft_clear(d);
+    n_mapped = list_read(from, n, node);
+    for (int i = 0; i < n_mapped; i++) {
+        snprintf(name, sizeof name, "x%d", i);
+        draft_in(d, i, from[i]);
+        to[i] = body_input(body, name);
+    }
     for (int i = 0; i < n; i++) {
         const Node *x = node[i];
-        ValueId *arg = ARENA_NEW(d->arena, ValueId, x->n_in), y;
+        ValueId *arg = ARENA_NEW(d->arena, ValueId, x->n_in);
 
         if (!arg)
             return FAIL_NOMEM();
         for (int j = 0; j < x->n_in; j++)
-            arg[j] = has_value(x->in[j]) ? mapped(m, x->in[j]) : NO_VALUE;
+            arg[j] = has_value(x->in[j]) ? mapped(n_mapped, from, to, x->in[j]) : NO_VALUE;
         snprintf(name, sizeof name, "%c%d", returned[i] ? 'y' : 't', count[returned[i]]);
-        y = body_add_like(body, x, arg, name);
-        map_add(m, x->out[0], y);
+        from[n_mapped] = x->out[0];
+        to[n_mapped++] = body_add_like(body, x, arg, name);
         if (returned[i]) {
-            body_return(body, y);
+            body_return(body, to[n_mapped - 1]);
             draft_out(d, count[true], x->out[0]);
         }
         count[returned[i]]++;
     }
-    return body->status;
-}
-
-Status fused_write(Draft *d, Graph *body, int n, Node *const *node, const bool *returned)
-{
-    size_t most = (size_t)n;
-    Map m = { 0 };
-
-    for (int i = 0; i < n; i++)
-        most += (size_t)node[i]->n_in;
-    if (!(m.from = ARENA_NEW(d->arena, ValueId, most)) || !(m.to = ARENA_NEW(d->arena, ValueId, most)))
-        return FAIL_NOMEM();
-    draft_clear(d);
-    write_inputs(d, body, &m, n, node);
-    TRY(write_nodes(d, body, &m, n, node, returned));
+    TRY(body->status);
     draft_attr(d, &(Attr)GRAPH("program", body));
     return d->g->status;
 }

@@ -17,93 +17,88 @@
 #include "graph/ir/emit.h"
 #include "graph/ops/linear_attention.h"
 
+enum { SCANNED = 12 };
+
+/* The rule of a node, and a Scan under construction: its first input is the state, the others are sequences. */
 typedef struct {
     Graph *g;
     const Node *n;
     DeltaRule r;
     DType type;
-} Attention;
-
-/* ---- sequences ---- */
-
-/* Input i, [batch,steps,heads*rows*columns], as a scanned sequence.  Reshape copies the first two sizes (0), so the
- * constant fixes neither. */
-static ValueId sequence(const Attention *a, int i, int64_t heads, int64_t rows, int64_t columns)
-{
-    const Shape apart = SHAPE(0, 0, heads, rows, columns);
-
-    return emit_transpose(a->g, EMIT(a->g, Reshape, NULL, a->n->in[i], emit_shape_const(a->g, &apart)), 5,
-                          (int64_t[]){ 1, 0, 2, 3, 4 });
-}
-
-/* The inverse: a sequence that a Scan made, in shape `as` of an output. */
-static ValueId packed(const Attention *a, ValueId x, const Shape *as)
-{
-    const Shape together = SHAPE(0, 0, as->dim[2]);
-
-    x = emit_transpose(a->g, x, 5, (int64_t[]){ 1, 0, 2, 3, 4 });
-    return EMIT(a->g, Reshape, NULL, x, emit_shape_const(a->g, &together));
-}
-
-/* Transposes rows and columns. */
-static ValueId flipped(const Attention *a, ValueId x)
-{
-    return emit_transpose(a->g, x, 5, (int64_t[]){ 0, 1, 2, 4, 3 });
-}
-
-/* Reverses the positions. */
-static ValueId turned(const Attention *a, ValueId x)
-{
-    const int64_t from = -1, to = INT64_MIN, axis = 0;
-
-    return EMIT(a->g, Slice, NULL, x, emit_ints(a->g, 1, &from), emit_ints(a->g, 1, &to), emit_ints(a->g, 1, &axis),
-                emit_ints(a->g, 1, &from));
-}
-
-static ValueId scaled(const Attention *a, ValueId x)
-{
-    return a->r.scale == 1 ? x : EMIT(a->g, Mul, NULL, x, emit_scalar(a->g, a->type, a->r.scale));
-}
-
-/* exp(decay); NO_VALUE: the rule has no decay. */
-static ValueId kept(const Attention *a)
-{
-    const int64_t rows = a->r.decays == a->r.heads ? 1 : a->r.dk;
-
-    return a->r.decays ? EMIT(a->g, Exp, NULL, sequence(a, DELTA_DECAY, a->r.heads, rows, 1)) : NO_VALUE;
-}
-
-/* NO_VALUE: the rule has no beta. */
-static ValueId beta(const Attention *a)
-{
-    return a->r.betas ? sequence(a, DELTA_BETA, a->r.betas == a->r.heads ? a->r.heads : 1, 1, 1) : NO_VALUE;
-}
-
-static ValueId state(const Attention *a, int i)
-{
-    const Shape s = SHAPE(a->r.batch, a->r.heads, a->r.dk, a->r.dv);
-
-    return has_in(a->n, i) ? a->n->in[i] : emit_full(a->g, a->type, &s, 0);
-}
-
-/* ---- a position, in the body of a Scan ---- */
-
-enum { SCANNED = 12 };
-
-/* A Scan under construction: its first input is the state, the others are sequences. */
-typedef struct {
-    const Attention *a;
     Graph *body;
     bool back; /* from the last position to the first */
     ValueId in[1 + SCANNED];
     int n_in;
 } Loop;
 
+/* ---- sequences ---- */
+
+/* Input i, [batch,steps,heads*rows*columns], as a scanned sequence.  Reshape copies the first two sizes (0), so the
+ * constant fixes neither. */
+static ValueId sequence(const Loop *l, int i, int64_t heads, int64_t rows, int64_t columns)
+{
+    const Shape apart = SHAPE(0, 0, heads, rows, columns);
+
+    return emit_transpose(l->g, EMIT(l->g, Reshape, NULL, l->n->in[i], emit_shape_const(l->g, &apart)), 5,
+                          (int64_t[]){ 1, 0, 2, 3, 4 });
+}
+
+/* The inverse: a sequence that a Scan made, in shape `as` of an output. */
+static ValueId packed(const Loop *l, ValueId x, const Shape *as)
+{
+    const Shape together = SHAPE(0, 0, as->dim[2]);
+
+    x = emit_transpose(l->g, x, 5, (int64_t[]){ 1, 0, 2, 3, 4 });
+    return EMIT(l->g, Reshape, NULL, x, emit_shape_const(l->g, &together));
+}
+
+/* Transposes rows and columns. */
+static ValueId flipped(const Loop *l, ValueId x) { return emit_transpose(l->g, x, 5, (int64_t[]){ 0, 1, 2, 4, 3 }); }
+
+/* Reverses the positions. */
+static ValueId turned(const Loop *l, ValueId x)
+{
+    const int64_t from = -1, to = INT64_MIN, axis = 0;
+
+    return EMIT(l->g, Slice, NULL, x, emit_ints(l->g, 1, &from), emit_ints(l->g, 1, &to), emit_ints(l->g, 1, &axis),
+                emit_ints(l->g, 1, &from));
+}
+
+static ValueId scaled(const Loop *l, ValueId x)
+{
+    return l->r.scale == 1 ? x : EMIT(l->g, Mul, NULL, x, emit_scalar(l->g, l->type, l->r.scale));
+}
+
+/* exp(decay); NO_VALUE: the rule has no decay. */
+static ValueId kept(const Loop *l)
+{
+    const int64_t rows = l->r.decays == l->r.heads ? 1 : l->r.dk;
+
+    return l->r.decays ? EMIT(l->g, Exp, NULL, sequence(l, DELTA_DECAY, l->r.heads, rows, 1)) : NO_VALUE;
+}
+
+/* NO_VALUE: the rule has no beta. */
+static ValueId beta(const Loop *l)
+{
+    return l->r.betas ? sequence(l, DELTA_BETA, l->r.betas == l->r.heads ? l->r.heads : 1, 1, 1) : NO_VALUE;
+}
+
+static ValueId state(const Loop *l, int i)
+{
+    const Shape s = SHAPE(l->r.batch, l->r.heads, l->r.dk, l->r.dv);
+
+    return has_in(l->n, i) ? l->n->in[i] : emit_full(l->g, l->type, &s, 0);
+}
+
+/* ---- a position, in the body of a Scan ---- */
+
 #define B(Op, ...) EMIT(b, Op, NULL, __VA_ARGS__)
 
-static Status open_loop(Loop *l, const Attention *a, bool back)
+static Status open_loop(Loop *l, bool back)
 {
-    *l = (Loop){ .a = a, .body = graph_create("body"), .back = back };
+    l->body = graph_create("body");
+    l->back = back;
+    l->n_in = 0;
     return l->body ? ST_OK : FAIL_NOMEM();
 }
 
@@ -112,7 +107,7 @@ static ValueId seen(Loop *l, ValueId x, const char *name)
 {
     if (!has_value(x))
         return NO_VALUE;
-    l->in[l->n_in] = l->back && l->n_in ? turned(l->a, x) : x;
+    l->in[l->n_in] = l->back && l->n_in ? turned(l, x) : x;
     l->n_in++;
     return body_input(l->body, name);
 }
@@ -120,7 +115,7 @@ static ValueId seen(Loop *l, ValueId x, const char *name)
 /* Emits the Scan; `out` receives the last state, then the sequences that the body returns. */
 static Status close_loop(Loop *l, ValueId *out)
 {
-    Graph *g = l->a->g;
+    Graph *g = l->g;
 
     if (!g->status && !(g->status = l->body->status))
         emit_multi(g, &op_Scan, ATTRS(GRAPH("body", l->body), INT("num_scan_inputs", l->n_in - 1)), l->n_in, l->in,
@@ -137,13 +132,12 @@ typedef struct {
 
 static void see_keys(Loop *l, Position *p)
 {
-    const Attention *a = l->a;
-    const DeltaRule *r = &a->r;
+    const DeltaRule *r = &l->r;
 
-    p->beta = seen(l, beta(a), "beta");
-    p->column = seen(l, sequence(a, DELTA_K, r->heads, r->dk, 1), "key");
-    p->row = has_value(p->beta) || l->back ? seen(l, sequence(a, DELTA_K, r->heads, 1, r->dk), "key_row") : NO_VALUE;
-    p->v = seen(l, sequence(a, DELTA_V, r->heads, 1, r->dv), "value");
+    p->beta = seen(l, beta(l), "beta");
+    p->column = seen(l, sequence(l, DELTA_K, r->heads, r->dk, 1), "key");
+    p->row = has_value(p->beta) || l->back ? seen(l, sequence(l, DELTA_K, r->heads, 1, r->dk), "key_row") : NO_VALUE;
+    p->v = seen(l, sequence(l, DELTA_V, r->heads, 1, r->dv), "value");
 }
 
 /* Computes e and w. */
@@ -162,62 +156,61 @@ static ValueId written(Graph *b, const Position *p) { return B(Add, p->decayed, 
 /* ---- forward ---- */
 
 /* Opens a Scan from the first position on, with the state, its decay and the keys. */
-static Status open_forward(Loop *l, const Attention *a, Position *p, ValueId *state_in)
+static Status open_forward(Loop *l, Position *p, ValueId *state_in)
 {
     Graph *b;
 
-    TRY(open_loop(l, a, false));
+    TRY(open_loop(l, false));
     b = l->body;
-    *state_in = seen(l, state(a, DELTA_PAST), "state");
-    p->kept = seen(l, kept(a), "kept");
+    *state_in = seen(l, state(l, DELTA_PAST), "state");
+    p->kept = seen(l, kept(l), "kept");
     p->decayed = has_value(p->kept) ? B(Mul, *state_in, p->kept) : *state_in;
     see_keys(l, p);
     return ST_OK;
 }
 
 /* -> state[batch,heads,dk,dv], y[steps,batch,heads,group,dv] */
-static Status read_along(const Attention *a, ValueId out[2])
+static Status read_along(Loop *l, ValueId out[2])
 {
-    const DeltaRule *r = &a->r;
+    const DeltaRule *r = &l->r;
     Position p;
     ValueId s, q;
     Graph *b;
-    Loop l;
 
-    TRY(open_forward(&l, a, &p, &s));
-    b = l.body;
-    q = seen(&l, scaled(a, sequence(a, DELTA_Q, r->heads, r->group, r->dk)), "query");
+    TRY(open_forward(l, &p, &s));
+    b = l->body;
+    q = seen(l, scaled(l, sequence(l, DELTA_Q, r->heads, r->group, r->dk)), "query");
     correct(b, &p);
     s = written(b, &p);
     body_return(b, s);
     body_return(b, B(MatMul, q, s));
-    return close_loop(&l, out);
+    return close_loop(l, out);
 }
 
-static Attention open_attention(Graph *g, const Node *n)
+static Loop read_rule(Graph *g, const Node *n)
 {
-    Attention a = { .g = g, .n = n, .type = in_value(g, n, DELTA_Q)->dtype };
+    Loop l = { .g = g, .n = n, .type = in_value(g, n, DELTA_Q)->dtype };
 
-    delta_rule_read(&a.r, g, n);
-    return a;
+    delta_rule_read(&l.r, g, n);
+    return l;
 }
 
-static bool declines(const Attention *a) { return !a->r.dk || !a->r.dv; }
+static bool declines(const Loop *l) { return !l->r.dk || !l->r.dv; }
 
 Status delta_rule_standard(Graph *g, Node *n)
 {
-    const Attention a = open_attention(g, n);
+    Loop l = read_rule(g, n);
     ValueId out[2] = { NO_VALUE };
 
-    if (declines(&a))
+    if (declines(&l))
         return ST_OK;
-    if (!a.r.steps) {
-        graph_replace(g, n->out[0], emit_full(g, a.type, value(g, n->out[0])->shape, 0));
-        graph_replace(g, n->out[1], state(&a, DELTA_PAST));
+    if (!l.r.steps) {
+        graph_replace(g, n->out[0], emit_full(g, l.type, value(g, n->out[0])->shape, 0));
+        graph_replace(g, n->out[1], state(&l, DELTA_PAST));
         return g->status;
     }
-    TRY(read_along(&a, out));
-    graph_replace(g, n->out[0], packed(&a, out[1], value(g, n->out[0])->shape));
+    TRY(read_along(&l, out));
+    graph_replace(g, n->out[0], packed(&l, out[1], value(g, n->out[0])->shape));
     graph_replace(g, n->out[1], out[0]);
     return g->status;
 }
@@ -225,19 +218,18 @@ Status delta_rule_standard(Graph *g, Node *n)
 /* ---- backward ---- */
 
 /* S' of each position: [steps,batch,heads,dk,dv] */
-static Status decayed_along(const Attention *a, ValueId *out)
+static Status decayed_along(Loop *l, ValueId *out)
 {
     ValueId both[2] = { NO_VALUE }, s;
     Position p;
     Graph *b;
-    Loop l;
 
-    TRY(open_forward(&l, a, &p, &s));
-    b = l.body;
+    TRY(open_forward(l, &p, &s));
+    b = l->body;
     correct(b, &p);
     body_return(b, written(b, &p));
     body_return(b, has_value(p.kept) ? p.decayed : B(Identity, s));
-    TRY(close_loop(&l, both));
+    TRY(close_loop(l, both));
     *out = both[1];
     return ST_OK;
 }
@@ -245,12 +237,11 @@ static Status decayed_along(const Attention *a, ValueId *out)
 /* The gradient of a position's read: returns dq, as columns, and adds to the gradient of the state after it. */
 static ValueId back_read(Loop *l, const Position *p, ValueId *grad)
 {
-    const Attention *a = l->a;
-    const DeltaRule *r = &a->r;
-    const ValueId q = sequence(a, DELTA_Q, r->heads, r->group, r->dk),
-                  dy = scaled(a, sequence(a, DELTA_DY, r->heads, r->group, r->dv));
-    const ValueId columns = seen(l, flipped(a, q), "query_columns"), rows = seen(l, dy, "dy"),
-                  turned_rows = seen(l, flipped(a, dy), "dy_columns");
+    const DeltaRule *r = &l->r;
+    const ValueId q = sequence(l, DELTA_Q, r->heads, r->group, r->dk),
+                  dy = scaled(l, sequence(l, DELTA_DY, r->heads, r->group, r->dv));
+    const ValueId columns = seen(l, flipped(l, q), "query_columns"), rows = seen(l, dy, "dy"),
+                  turned_rows = seen(l, flipped(l, dy), "dy_columns");
     Graph *b = l->body;
 
     *grad = B(Add, *grad, B(MatMul, columns, rows));
@@ -282,71 +273,70 @@ static ValueId back_decay(const Loop *l, const Position *p, ValueId *grad)
     const ValueId d = B(Mul, *grad, p->decayed);
 
     *grad = B(Mul, *grad, p->kept);
-    return emit_reduce_sum(b, d, l->a->r.decays == l->a->r.heads ? 2 : 1, axes, true);
+    return emit_reduce_sum(b, d, l->r.decays == l->r.heads ? 2 : 1, axes, true);
 }
 
 /* Sets d[i], as a sequence, for each present output; d[DELTA_PAST] is the gradient of the first state. */
-static Status back_along(const Attention *a, ValueId d[DELTA_INPUTS])
+static Status back_along(Loop *l, ValueId d[DELTA_INPUTS])
 {
     ValueId out[1 + DELTA_INPUTS] = { NO_VALUE }, in_body[DELTA_INPUTS] = { NO_VALUE }, grad, before;
     Position p = { .kept = NO_VALUE };
     int n = 0;
-    Loop l;
 
-    TRY(decayed_along(a, &before));
-    TRY(open_loop(&l, a, true));
-    grad = seen(&l, state(a, DELTA_DSTATE), "dstate");
-    p.decayed = seen(&l, before, "decayed");
-    p.kept = seen(&l, kept(a), "kept");
-    see_keys(&l, &p);
-    correct(l.body, &p);
-    if (has_in(a->n, DELTA_DY))
-        in_body[DELTA_Q] = back_read(&l, &p, &grad);
-    back_write(l.body, &p, &grad, in_body);
+    TRY(decayed_along(l, &before));
+    TRY(open_loop(l, true));
+    grad = seen(l, state(l, DELTA_DSTATE), "dstate");
+    p.decayed = seen(l, before, "decayed");
+    p.kept = seen(l, kept(l), "kept");
+    see_keys(l, &p);
+    correct(l->body, &p);
+    if (has_in(l->n, DELTA_DY))
+        in_body[DELTA_Q] = back_read(l, &p, &grad);
+    back_write(l->body, &p, &grad, in_body);
     if (has_value(p.kept))
-        in_body[DELTA_DECAY] = back_decay(&l, &p, &grad);
-    body_return(l.body, grad);
+        in_body[DELTA_DECAY] = back_decay(l, &p, &grad);
+    body_return(l->body, grad);
     for (int i = 0; i < DELTA_INPUTS; i++)
-        if (has_out(a->n, i) && has_value(in_body[i]))
-            body_return(l.body, in_body[i]);
-    TRY(close_loop(&l, out));
+        if (has_out(l->n, i) && has_value(in_body[i]))
+            body_return(l->body, in_body[i]);
+    TRY(close_loop(l, out));
     for (int i = 0; i < DELTA_INPUTS; i++)
-        if (has_out(a->n, i) && has_value(in_body[i]))
-            d[i] = turned(a, out[++n]);
+        if (has_out(l->n, i) && has_value(in_body[i]))
+            d[i] = turned(l, out[++n]);
     d[DELTA_PAST] = out[0];
     return ST_OK;
 }
 
 /* The gradient of input i from its sequence x. */
-static ValueId unpacked(const Attention *a, int i, ValueId x)
+static ValueId unpacked(const Loop *l, int i, ValueId x)
 {
-    const Shape *as = value(a->g, a->n->out[i])->shape;
+    const Shape *as = value(l->g, l->n->out[i])->shape;
     const int64_t heads = 2;
 
     if (i == DELTA_PAST)
         return x;
     if (!has_value(x))
-        return emit_full(a->g, a->type, as, 0);
+        return emit_full(l->g, l->type, as, 0);
     if (i == DELTA_Q)
-        x = flipped(a, x);
-    if (i == DELTA_BETA && a->r.betas != a->r.heads) /* all heads share it */
-        x = emit_reduce_sum(a->g, x, 1, &heads, true);
-    return packed(a, x, as);
+        x = flipped(l, x);
+    if (i == DELTA_BETA && l->r.betas != l->r.heads) /* all heads share it */
+        x = emit_reduce_sum(l->g, x, 1, &heads, true);
+    return packed(l, x, as);
 }
 
 Status delta_rule_standard_grad(Graph *g, Node *n)
 {
-    const Attention a = open_attention(g, n);
+    Loop l = read_rule(g, n);
     ValueId d[DELTA_INPUTS] = { NO_VALUE };
 
-    if (declines(&a))
+    if (declines(&l))
         return ST_OK;
-    if (a.r.steps)
-        TRY(back_along(&a, d));
+    if (l.r.steps)
+        TRY(back_along(&l, d));
     else
-        d[DELTA_PAST] = state(&a, DELTA_DSTATE);
+        d[DELTA_PAST] = state(&l, DELTA_DSTATE);
     for (int i = 0; i < DELTA_INPUTS; i++)
         if (has_out(n, i))
-            graph_replace(g, n->out[i], has_in(n, i) ? unpacked(&a, i, d[i]) : emit_scalar(g, a.type, 0));
+            graph_replace(g, n->out[i], has_in(n, i) ? unpacked(&l, i, d[i]) : emit_scalar(g, l.type, 0));
     return g->status;
 }

@@ -25,38 +25,36 @@ static double nms_boxes_element(const Tensor *t, int64_t i)
  * to float32 equals the float32 operation. */
 static double rounded(const BoxChoice *c, double v) { return c->box->dtype == DT_FLOAT64 ? v : (float)v; }
 
-typedef struct {
-    double low[2], high[2];
-} Rectangle;
-
-static Rectangle rectangle(const BoxChoice *c, int64_t i)
+/* The corners of box i, that of the lower coordinates and that of the higher ones. */
+static void read_corners(double low[2], double high[2], const BoxChoice *c, int64_t i)
 {
     double b[4];
 
     for (int k = 0; k < 4; k++)
         b[k] = nms_boxes_element(c->box, 4 * i + k);
-    if (c->centers)
-        return (Rectangle){ { rounded(c, b[0] - b[2] / 2), rounded(c, b[1] - b[3] / 2) },
-                            { rounded(c, b[0] + b[2] / 2), rounded(c, b[1] + b[3] / 2) } };
-    return (Rectangle){ { fmin(b[0], b[2]), fmin(b[1], b[3]) }, { fmax(b[0], b[2]), fmax(b[1], b[3]) } };
+    for (int k = 0; k < 2; k++) {
+        low[k] = c->centers ? rounded(c, b[k] - b[2 + k] / 2) : fmin(b[k], b[2 + k]);
+        high[k] = c->centers ? rounded(c, b[k] + b[2 + k] / 2) : fmax(b[k], b[2 + k]);
+    }
 }
 
 static bool overlaps(const BoxChoice *c, int64_t a, int64_t b)
 {
-    const Rectangle r = rectangle(c, a), s = rectangle(c, b);
-    double shared = 1, area_r = 1, area_s = 1, whole;
+    double low_a[2], high_a[2], low_b[2], high_b[2], shared = 1, area_a = 1, area_b = 1, whole;
 
+    read_corners(low_a, high_a, c, a);
+    read_corners(low_b, high_b, c, b);
     for (int i = 0; i < 2; i++) {
-        const double side = rounded(c, fmin(r.high[i], s.high[i]) - fmax(r.low[i], s.low[i]));
+        const double side = rounded(c, fmin(high_a[i], high_b[i]) - fmax(low_a[i], low_b[i]));
 
         if (!(side > 0))
             return false;
         shared = rounded(c, shared * side);
-        area_r = rounded(c, area_r * rounded(c, r.high[i] - r.low[i]));
-        area_s = rounded(c, area_s * rounded(c, s.high[i] - s.low[i]));
+        area_a = rounded(c, area_a * rounded(c, high_a[i] - low_a[i]));
+        area_b = rounded(c, area_b * rounded(c, high_b[i] - low_b[i]));
     }
-    whole = rounded(c, rounded(c, area_r + area_s) - shared);
-    return area_r > 0 && area_s > 0 && whole > 0 && rounded(c, shared / whole) > c->overlap;
+    whole = rounded(c, rounded(c, area_a + area_b) - shared);
+    return area_a > 0 && area_b > 0 && whole > 0 && rounded(c, shared / whole) > c->overlap;
 }
 
 /* Does box a come before box b by the scores of a class, which begin at `from`?  NaN comes last. */

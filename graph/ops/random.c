@@ -416,13 +416,7 @@ static Status infer_generator_like(Graph *g, Node *n)
     return ST_OK;
 }
 
-/* The key of a node's draws. */
-typedef struct {
-    ValueId draw;
-    int64_t seed, key;
-} Keys;
-
-static ValueId emit_generator(Graph *g, const Node *n, Keys k)
+static ValueId emit_generator(Graph *g, const Node *n, ValueId draw, int64_t seed, int64_t key)
 {
     const bool like = n->n_in > 0, normal = n->op == &op_RandomNormal || n->op == &op_RandomNormalLike;
     int rank = 0;
@@ -430,20 +424,20 @@ static ValueId emit_generator(Graph *g, const Node *n, Keys k)
     const Attr *attrs = ATTRS(INT("normal", normal), FLOAT("a", node_float(n, normal ? "mean" : "low")),
                               FLOAT("b", node_float(n, normal ? "scale" : "high")),
                               INT("dtype", like ? like_type(g, n) : node_int(n, "dtype")), INTS("shape", rank, dim),
-                              INT("seed", k.seed), INT("key", k.key));
+                              INT("seed", seed), INT("key", key));
 
-    return emit(g, &op_Random, attrs, like ? 2 : 1, (ValueId[]){ k.draw, like ? n->in[0] : NO_VALUE });
+    return emit(g, &op_Random, attrs, like ? 2 : 1, (ValueId[]){ draw, like ? n->in[0] : NO_VALUE });
 }
 
 /* The Gumbel trick: argmax(log p - log(-log u)) is a draw from p, with one u for each batch, sample and class. */
-static ValueId emit_multinomial(Graph *g, const Node *n, Keys k)
+static ValueId emit_multinomial(Graph *g, const Node *n, ValueId draw, int64_t seed, int64_t key)
 {
     DType t = in_value(g, n, 0)->dtype;
     Shape x = *in_value(g, n, 0)->shape, row = SHAPE(x.dim[0], 1, x.dim[1]);
     int64_t whole[3] = { x.dim[0], node_int(n, "sample_size"), x.dim[1] };
     const Attr *attrs =
-        ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", k.seed), INT("key", k.key));
-    ValueId u = EMIT(g, Random, attrs, k.draw);
+        ATTRS(INT("dtype", t), FLOAT("a", 1e-7), INTS("shape", 3, whole), INT("seed", seed), INT("key", key));
+    ValueId u = EMIT(g, Random, attrs, draw);
     ValueId spread = EMIT(g, Log, NULL, EMIT(g, Neg, NULL, EMIT(g, Log, NULL, u)));
     ValueId score = EMIT(g, Sub, NULL, emit_reshape(g, n->in[0], &row), spread);
     ValueId choice = EMIT(g, ArgMax, ATTRS(INT("axis", 2), INT("keepdims", 0)), score);
@@ -475,33 +469,35 @@ static Status infer_multinomial(Graph *g, Node *n)
     return ST_OK;
 }
 
-static Keys keys_of(const Node *n, ValueId draw, uint64_t seed, int64_t key)
+/* The node's own seed; `otherwise` if it has none. */
+static int64_t seed_of(const Node *n, uint64_t otherwise)
 {
     double own = n->op == &op_Dropout ? (double)node_int(n, "seed") : node_float(n, "seed");
 
-    return (Keys){ draw, own == 0 || !(fabs(own) <= 1e18) ? (int64_t)seed : (int64_t)own, key };
+    return own == 0 || !(fabs(own) <= 1e18) ? (int64_t)otherwise : (int64_t)own;
 }
 
-static ValueId emit_keyed(Graph *g, const Node *n, Keys k)
+/* Emits the node's draws: `seed` and `key` name them, `draw` counts them. */
+static ValueId emit_keyed(Graph *g, const Node *n, ValueId draw, int64_t seed, int64_t key)
 {
     if (n->op == &op_Bernoulli) { /* is a uniform number below p? */
-        const Attr *attrs = ATTRS(INT("dtype", in_value(g, n, 0)->dtype), INT("seed", k.seed), INT("key", k.key));
-        ValueId u = EMIT(g, Random, attrs, k.draw, n->in[0]);
+        const Attr *attrs = ATTRS(INT("dtype", in_value(g, n, 0)->dtype), INT("seed", seed), INT("key", key));
+        ValueId u = EMIT(g, Random, attrs, draw, n->in[0]);
 
         return emit_cast(g, EMIT(g, Less, NULL, u, n->in[0]), like_type(g, n));
     }
-    return n->op == &op_Multinomial ? emit_multinomial(g, n, k) : emit_generator(g, n, k);
+    return n->op == &op_Multinomial ? emit_multinomial(g, n, draw, seed, key) : emit_generator(g, n, draw, seed, key);
 }
 
 /* Outside of training: the draws of step 0. */
 static Status lower_generator(Graph *g, Node *n)
 {
-    Keys k;
+    ValueId draw;
 
     if (n->n_in && !shape_known(in_value(g, n, 0)->shape))
         return ST_OK;
-    k = keys_of(n, emit_scalar(g, DT_INT64, 0), 0, n->index);
-    graph_replace(g, n->out[0], emit_keyed(g, n, k));
+    draw = emit_scalar(g, DT_INT64, 0);
+    graph_replace(g, n->out[0], emit_keyed(g, n, draw, seed_of(n, 0), n->index));
     return g->status;
 }
 
@@ -545,20 +541,20 @@ Status random_make_keyed(Graph *g, Node *n, ValueId draw, uint64_t seed, int64_t
 {
     const Tensor *ratio = in_const(g, n, 1);
     ValueId out[2];
-    Keys k;
+    int64_t own;
 
     if (!(n->op->flags & OPF_RANDOM) || n->op->domain)
         return ST_OK;
-    k = keys_of(n, draw, seed, key);
+    own = seed_of(n, seed);
     if (n->op != &op_Dropout) {
-        graph_replace(g, n->out[0], emit_keyed(g, n, k));
+        graph_replace(g, n->out[0], emit_keyed(g, n, draw, own, key));
         return g->status;
     }
     if (has_in(n, 1) && !ratio)
         return FAIL(E_UNSUPPORTED, "%s: the ratio must be a constant", node_text(g, n));
     EMIT_MULTI(g, RandomDropout,
-               ATTRS(FLOAT("ratio", ratio ? tensor_float(ratio, 0) : 0.5), INT("seed", k.seed), INT("key", k.key)), 2,
-               out, n->in[0], k.draw);
+               ATTRS(FLOAT("ratio", ratio ? tensor_float(ratio, 0) : 0.5), INT("seed", own), INT("key", key)), 2, out,
+               n->in[0], draw);
     graph_replace(g, n->out[0], out[0]);
     if (has_out(n, 1))
         graph_replace(g, n->out[1], out[1]);

@@ -185,14 +185,6 @@ Status recurrence_check_lengths(const Recurrence *r, const int32_t *lengths)
 
 /* ---- shapes ---- */
 
-/* Indices of inputs other than X, W and R, which are always 0 to 2; -1: there is none. */
-typedef struct {
-    int bias, lengths, h, c, p;
-} Ports;
-
-static const Ports forward_ports = { REC_B, REC_LENS, REC_H0, REC_C0, REC_P };
-static const Ports backward_ports = { -1, RECG_LENS, RECG_H0, RECG_C0, RECG_P };
-
 static Status check_attributes(const Graph *g, const Node *n)
 {
     Activation act[2][3];
@@ -213,8 +205,10 @@ static Status check_lengths(const Graph *g, const Node *n, int i, int64_t batch)
 }
 
 /* Checks all inputs for `batch` samples; `batch_first`: states are [batch,dirs,hidden]. */
-static Status recurrent_check_inputs(const Graph *g, const Node *n, const Ports *at, int64_t batch, bool batch_first)
+static Status recurrent_check_inputs(const Graph *g, const Node *n, int64_t batch, bool batch_first)
 {
+    const bool back = n->op == &op_RecurrentGrad; /* which has no bias */
+    const int lengths = back ? (int)RECG_LENS : (int)REC_LENS;
     const Shape *x = in_value(g, n, REC_X)->shape, *r = in_value(g, n, REC_R)->shape;
     const int64_t dirs = directions(n), gates = count_gates(cell_of(n)), hidden = r->rank == 3 ? r->dim[2] : 0;
     const Shape state = batch_first ? SHAPE(batch, dirs, hidden) : SHAPE(dirs, batch, hidden);
@@ -225,14 +219,14 @@ static Status recurrent_check_inputs(const Graph *g, const Node *n, const Ports 
                     shape_text(r, text), (long long)gates);
     TRY(infer_expect(g, n, REC_R, "R", SHAPE(dirs, gates * hidden, hidden)));
     TRY(infer_expect(g, n, REC_W, "W", SHAPE(dirs, gates * hidden, x->dim[2])));
-    if (at->bias >= 0)
-        TRY(infer_expect(g, n, at->bias, "B", SHAPE(dirs, 2 * gates * hidden)));
-    TRY(check_lengths(g, n, at->lengths, batch));
-    TRY(infer_expect(g, n, at->h, "initial_h", state));
-    TRY(infer_expect(g, n, at->c, "initial_c", state));
-    TRY(infer_expect(g, n, at->p, "P", SHAPE(dirs, 3 * hidden)));
+    if (!back)
+        TRY(infer_expect(g, n, REC_B, "B", SHAPE(dirs, 2 * gates * hidden)));
+    TRY(check_lengths(g, n, lengths, batch));
+    TRY(infer_expect(g, n, back ? (int)RECG_H0 : (int)REC_H0, "initial_h", state));
+    TRY(infer_expect(g, n, back ? (int)RECG_C0 : (int)REC_C0, "initial_c", state));
+    TRY(infer_expect(g, n, back ? (int)RECG_P : (int)REC_P, "P", SHAPE(dirs, 3 * hidden)));
     for (int i = 0; i < n->n_in; i++)
-        if (has_in(n, i) && i != at->lengths && in_value(g, n, i)->dtype != in_value(g, n, 0)->dtype)
+        if (has_in(n, i) && i != lengths && in_value(g, n, i)->dtype != in_value(g, n, 0)->dtype)
             return FAIL(E_MODEL, "%s: input %d is %s, expected %s as X", node_text(g, n), i,
                         dtype_name(in_value(g, n, i)->dtype), dtype_name(in_value(g, n, 0)->dtype));
     return ST_OK;
@@ -262,7 +256,7 @@ static Status infer_onnx(Graph *g, Node *n)
     TRY(check_rank(g, n));
     batch = x->shape->dim[!first];
     steps = x->shape->dim[first];
-    TRY(recurrent_check_inputs(g, n, &forward_ports, batch, first));
+    TRY(recurrent_check_inputs(g, n, batch, first));
     hidden = in_value(g, n, REC_R)->shape->dim[2];
     if (size && size != hidden)
         return FAIL(E_SHAPE, "%s: hidden_size is %lld, but R has %lld", node_text(g, n), (long long)size,
@@ -283,7 +277,7 @@ static Status recurrent_infer(Graph *g, Node *n)
 
     TRY(check_attributes(g, n));
     TRY(check_rank(g, n));
-    TRY(recurrent_check_inputs(g, n, &forward_ports, x->shape->dim[1], false));
+    TRY(recurrent_check_inputs(g, n, x->shape->dim[1], false));
     recurrence_read(&r, g, n);
     y = SHAPE(r.steps, r.dirs, r.batch, r.hidden);
     state = SHAPE(r.dirs, r.batch, r.hidden);
@@ -306,7 +300,7 @@ static Status recurrent_infer_grad(Graph *g, Node *n)
     TRY(check_rank(g, n));
     if (!has_in(n, RECG_Y) || !has_in(n, RECG_SAVED))
         return FAIL(E_MODEL, "%s: inputs Y and saved are required", node_text(g, n));
-    TRY(recurrent_check_inputs(g, n, &backward_ports, x->shape->dim[1], false));
+    TRY(recurrent_check_inputs(g, n, x->shape->dim[1], false));
     recurrence_read(&r, g, n);
     y = SHAPE(r.steps, r.dirs, r.batch, r.hidden);
     state = SHAPE(r.dirs, r.batch, r.hidden);

@@ -149,13 +149,19 @@ DEFINE_OP(InterpolateGrad, INTERPOLATE,
 
 enum { X, ROI, SCALES, SIZES };
 
-/* Axes to resize, with scale, region of interest and size of each. */
+typedef enum { NEAREST, LINEAR, CUBIC } Mode;
+
+/* Axes to resize, with scale, region of interest and size of each; and the interpolation that the attributes choose. */
 typedef struct {
     int n;
     int axis[MAX_RANK]; /* of x */
     double scale[MAX_RANK], from[MAX_RANK], to[MAX_RANK];
     int64_t size[MAX_RANK];
-} Wanted;
+    Mode mode;
+    const char *coordinates, *nearest;
+    bool antialias, exclude_outside;
+    double a; /* coefficient of the cubic */
+} Resampling;
 
 /* Is input i present and not an empty list? */
 static bool has_numbers(const Graph *g, const Node *n, int i)
@@ -175,7 +181,7 @@ static Status check_length(const Graph *g, const Node *n, int i, int64_t expecte
 /* The size as an integer, limited to one that exceeds any memory but is still safe in messages. */
 static int64_t scaled(double size) { return (int64_t)fmin(floor(size), 1e15); }
 
-static Status read_scales(Wanted *w, const Graph *g, const Node *n)
+static Status read_scales(Resampling *w, const Graph *g, const Node *n)
 {
     const Tensor *scales = value_const(g, n->in[SCALES]);
 
@@ -189,7 +195,7 @@ static Status read_scales(Wanted *w, const Graph *g, const Node *n)
     return ST_OK;
 }
 
-static Status resize_read_sizes(Wanted *w, const Graph *g, const Node *n)
+static Status resize_read_sizes(Resampling *w, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, X)->shape;
     const char *policy = node_string(n, "keep_aspect_ratio_policy");
@@ -221,12 +227,19 @@ static bool crops(const Node *n)
     return !strcmp(node_string(n, "coordinate_transformation_mode"), "tf_crop_and_resize");
 }
 
-static Status read_wanted(Wanted *w, const Graph *g, const Node *n)
+static Status read_resampling(Resampling *w, const Graph *g, const Node *n)
 {
     const int rank = in_value(g, n, X)->shape->rank;
+    const char *mode = node_string(n, "mode");
     int count;
     const int64_t *axes = node_ints(n, "axes", &count);
 
+    w->mode = !strcmp(mode, "nearest") ? NEAREST : !strcmp(mode, "linear") ? LINEAR : CUBIC;
+    w->coordinates = node_string(n, "coordinate_transformation_mode");
+    w->nearest = node_string(n, "nearest_mode");
+    w->antialias = node_int(n, "antialias") && w->mode != NEAREST;
+    w->exclude_outside = node_int(n, "exclude_outside") != 0;
+    w->a = node_float(n, "cubic_coeff_a");
     w->n = count ? count : rank;
     for (int i = 0; i < w->n; i++) {
         w->axis[i] = i;
@@ -266,12 +279,12 @@ static Status resize_infer(Graph *g, Node *n)
 {
     const Value *x = in_value(g, n, X);
     Shape y = *x->shape, unknown = shape_unknown();
-    Wanted w;
+    Resampling w;
 
     set_out(g, n, 0, x->dtype, &unknown);
     if (!resize_is_known(g, n))
         return g->status;
-    TRY(read_wanted(&w, g, n));
+    TRY(read_resampling(&w, g, n));
     for (int i = 0; i < w.n; i++)
         y.dim[w.axis[i]] = w.size[i];
     set_out(g, n, 0, x->dtype, &y);
@@ -280,36 +293,26 @@ static Status resize_infer(Graph *g, Node *n)
 
 /* ---- positions of samples, and weights of their neighbours ---- */
 
-typedef enum { NEAREST, LINEAR, CUBIC } Mode;
-
-/* The interpolation that the node's attributes choose. */
-typedef struct {
-    Mode mode;
-    const char *coordinates, *nearest;
-    bool antialias, exclude_outside;
-    double a; /* coefficient of the cubic */
-} Method;
-
 /* The position of sample i of the axis in the data, in elements. */
-static double resize_place_of(const Method *h, const Wanted *w, int axis, int64_t length, int64_t i)
+static double resize_place_of(const Resampling *w, int axis, int64_t length, int64_t i)
 {
     const double scale = w->scale[axis], n = (double)length, out = scale * n, x = (double)i;
     const double middle = (x + 0.5) / scale - 0.5;
 
-    if (!strcmp(h->coordinates, "align_corners"))
+    if (!strcmp(w->coordinates, "align_corners"))
         return out == 1 ? 0 : x * (n - 1) / (out - 1);
-    if (!strcmp(h->coordinates, "asymmetric"))
+    if (!strcmp(w->coordinates, "asymmetric"))
         return x / scale;
-    if (!strcmp(h->coordinates, "tf_half_pixel_for_nn")) /* only in opset 11 */
+    if (!strcmp(w->coordinates, "tf_half_pixel_for_nn")) /* only in opset 11 */
         return (x + 0.5) / scale;
-    if (!strcmp(h->coordinates, "tf_crop_and_resize")) {
+    if (!strcmp(w->coordinates, "tf_crop_and_resize")) {
         const double span = (w->to[axis] - w->from[axis]) * (n - 1);
 
         return w->from[axis] * (n - 1) + (out == 1 ? span / 2 : x * span / (out - 1));
     }
-    if (!strcmp(h->coordinates, "pytorch_half_pixel"))
+    if (!strcmp(w->coordinates, "pytorch_half_pixel"))
         return out == 1 ? -0.5 : middle;
-    if (!strcmp(h->coordinates, "half_pixel_symmetric"))
+    if (!strcmp(w->coordinates, "half_pixel_symmetric"))
         return n / 2 * (1 - (double)w->size[axis] / out) + middle;
     return middle;
 }
@@ -323,39 +326,39 @@ static double cubic(double x, double a)
 }
 
 /* Weight of a neighbour at distance d, in elements of the data or, with antialias, of the output if it is smaller. */
-static double weigh(const Method *h, double d) { return h->mode == CUBIC ? cubic(d, h->a) : fmax(1 - fabs(d), 0); }
+static double weigh(const Resampling *w, double d) { return w->mode == CUBIC ? cubic(d, w->a) : fmax(1 - fabs(d), 0); }
 
 /* Number of neighbours of a position, half of them on each side.  The element at the position itself, if there is one,
  * counts as the first on its right. */
-static int neighbours(const Method *h, double shrink)
+static int neighbours(const Resampling *w, double shrink)
 {
-    const double reach = h->mode == CUBIC ? 2 : 1;
+    const double reach = w->mode == CUBIC ? 2 : 1;
 
     return 2 - 2 * (int)(floor(-reach / shrink) + 1);
 }
 
 /* Is the second of the two elements around the position the nearest? */
-static bool takes_second(const Method *h, double ratio)
+static bool takes_second(const Resampling *w, double ratio)
 {
     if (ratio == 1)
         return true;
-    if (!strcmp(h->nearest, "floor"))
+    if (!strcmp(w->nearest, "floor"))
         return false;
-    if (!strcmp(h->nearest, "ceil"))
+    if (!strcmp(w->nearest, "ceil"))
         return true;
-    return !strcmp(h->nearest, "round_prefer_ceil") ? ratio >= 0.5 : ratio > 0.5;
+    return !strcmp(w->nearest, "round_prefer_ceil") ? ratio >= 0.5 : ratio > 0.5;
 }
 
 /* Computes a row of the tables: `taps` indices and weights of a position. */
-static void fill_row(const Method *h, double place, double shrink, int64_t length, int taps, int64_t *index,
+static void fill_row(const Resampling *w, double place, double shrink, int64_t length, int taps, int64_t *index,
                      double *weight)
 {
     const double below = floor(place), ratio = place == below ? 1 : place - below;
     const int64_t left = (int64_t)(ratio == 1 ? below - 1 : below);
     double sum = 0;
 
-    if (h->mode == NEAREST) {
-        const int64_t at = left + takes_second(h, ratio);
+    if (w->mode == NEAREST) {
+        const int64_t at = left + takes_second(w, ratio);
 
         *index = at < 0 ? 0 : at >= length ? length - 1 : at;
         *weight = 1;
@@ -365,59 +368,49 @@ static void fill_row(const Method *h, double place, double shrink, int64_t lengt
         const int64_t at = left - taps / 2 + 1 + k;
         const bool outside = at < 0 || at >= length;
 
-        weight[k] = outside && h->exclude_outside ? 0 : weigh(h, ((double)(at - left) - ratio) * shrink);
+        weight[k] = outside && w->exclude_outside ? 0 : weigh(w, ((double)(at - left) - ratio) * shrink);
         index[k] = at < 0 ? 0 : at >= length ? length - 1 : at;
         sum += weight[k];
     }
-    for (int k = 0; k < taps && (h->antialias || h->exclude_outside); k++)
+    for (int k = 0; k < taps && (w->antialias || w->exclude_outside); k++)
         weight[k] /= sum;
 }
 
-typedef struct {
-    Tensor *index, *weight, *outside; /* outside: bool [n], samples outside of the data */
-    bool any_outside;
-} Tables;
-
-static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, int axis)
+/* Makes the tables of indices and weights for an axis.  *outside: bool [samples], which of them are outside of the
+ * data; NULL if none is. */
+static Status make_tables(Tensor **index, Tensor **weight, Tensor **outside, Graph *g, const Node *n,
+                          const Resampling *w, int axis)
 {
-    const char *mode = node_string(n, "mode");
-    const Method h = { .mode = !strcmp(mode, "nearest")  ? NEAREST
-                               : !strcmp(mode, "linear") ? LINEAR
-                                                         : CUBIC,
-                       .coordinates = node_string(n, "coordinate_transformation_mode"),
-                       .nearest = node_string(n, "nearest_mode"),
-                       .antialias = node_int(n, "antialias") && strcmp(mode, "nearest") != 0,
-                       .exclude_outside = node_int(n, "exclude_outside") != 0,
-                       .a = node_float(n, "cubic_coeff_a") };
     const int64_t length = in_value(g, n, X)->shape->dim[w->axis[axis]], count = w->size[axis];
     const DType wide = in_value(g, n, X)->dtype == DT_FLOAT32 || in_value(g, n, X)->dtype == DT_FLOAT16 ||
                                in_value(g, n, X)->dtype == DT_BFLOAT16
                            ? DT_FLOAT32
                            : DT_FLOAT64;
-    const double shrink = h.antialias && w->scale[axis] < 1 ? w->scale[axis] : 1;
-    const int taps = h.mode == NEAREST || !count ? 1 : neighbours(&h, shrink);
+    const double shrink = w->antialias && w->scale[axis] < 1 ? w->scale[axis] : 1;
+    const int taps = w->mode == NEAREST || !count ? 1 : neighbours(w, shrink);
     const Shape table = SHAPE(count, taps), row = SHAPE(count);
-    double *weight = malloc(((size_t)taps + 1) * sizeof *weight);
+    double *of_row = malloc(((size_t)taps + 1) * sizeof *of_row);
+    Tensor *beyond = tensor_create(g->arena, DT_BOOL, &row);
 
-    *t = (Tables){ .index = tensor_create(g->arena, DT_INT64, &table),
-                   .weight = tensor_create(g->arena, wide, &table),
-                   .outside = tensor_create(g->arena, DT_BOOL, &row) };
-    if (!weight || !t->index || !t->weight || !t->outside) {
-        free(weight);
+    *index = tensor_create(g->arena, DT_INT64, &table);
+    *weight = tensor_create(g->arena, wide, &table);
+    *outside = NULL;
+    if (!of_row || !*index || !*weight || !beyond) {
+        free(of_row);
         return FAIL_NOMEM();
     }
     for (int64_t i = 0; i < count; i++) {
-        const double place = resize_place_of(&h, w, axis, length, i),
-                     within = fmin(fmax(place, -2), (double)length + 1);
-        const bool outside = crops(n) && (place < 0 || place > (double)(length - 1));
+        const double place = resize_place_of(w, axis, length, i), within = fmin(fmax(place, -2), (double)length + 1);
+        const bool is_outside = crops(n) && (place < 0 || place > (double)(length - 1));
 
-        fill_row(&h, within, shrink, length, taps, (int64_t *)t->index->data + i * taps, weight);
+        fill_row(w, within, shrink, length, taps, (int64_t *)(*index)->data + i * taps, of_row);
         for (int k = 0; k < taps; k++)
-            tensor_set_float(t->weight, i * taps + k, weight[k]);
-        ((unsigned char *)t->outside->data)[i] = outside;
-        t->any_outside = t->any_outside || outside;
+            tensor_set_float(*weight, i * taps + k, of_row[k]);
+        ((unsigned char *)beyond->data)[i] = is_outside;
+        if (is_outside)
+            *outside = beyond;
     }
-    free(weight);
+    free(of_row);
     return ST_OK;
 }
 
@@ -425,31 +418,30 @@ static Status make_tables(Tables *t, Graph *g, const Node *n, const Wanted *w, i
 
 /* Interpolates along an axis.  Types other than floats are gathered if a sample is a single element; else the caller
  * truncates float64 results, or rounds them with `antialias`, as ONNX Runtime does. */
-static ValueId resize_take(Graph *g, ValueId x, int axis, const Tables *t)
+static ValueId resize_take(Graph *g, ValueId x, int axis, const Tensor *indices, const Tensor *weights)
 {
     const Attr *along = ATTRS(INT("axis", axis));
     const DType type = value(g, x)->dtype;
-    ValueId index = graph_add_const_nocopy(g, "index", t->index),
-            weight = graph_add_const_nocopy(g, "weight", t->weight);
+    ValueId index = graph_add_const_nocopy(g, "index", indices), weight = graph_add_const_nocopy(g, "weight", weights);
 
     if (dtype_is_float(type))
         return EMIT(g, Interpolate, along, x, index, weight);
-    if (t->index->shape.dim[1] == 1) {
-        index = EMIT(g, Reshape, NULL, index, emit_ints(g, 1, (int64_t[]){ t->index->shape.dim[0] }));
+    if (indices->shape.dim[1] == 1) {
+        index = EMIT(g, Reshape, NULL, index, emit_ints(g, 1, (int64_t[]){ indices->shape.dim[0] }));
         return EMIT(g, Gather, along, x, index);
     }
     return EMIT(g, Interpolate, along, emit_cast(g, x, DT_FLOAT64), index, weight);
 }
 
 /* Replaces samples outside of the data by extrapolation_value. */
-static ValueId put_outside(Graph *g, const Node *n, ValueId y, int axis, const Tables *t)
+static ValueId put_outside(Graph *g, const Node *n, ValueId y, int axis, const Tensor *samples)
 {
     const int rank = value(g, y)->shape->rank;
     Shape s = { .rank = rank };
-    ValueId outside = graph_add_const_nocopy(g, "outside", t->outside);
+    ValueId outside = graph_add_const_nocopy(g, "outside", samples);
 
     for (int i = 0; i < rank; i++)
-        s.dim[i] = i == axis ? t->outside->shape.dim[0] : 1;
+        s.dim[i] = i == axis ? samples->shape.dim[0] : 1;
     outside = emit_reshape(g, outside, &s);
     return emit(g, &op_Where, NULL, 3,
                 (ValueId[]){ outside, emit_scalar(g, value(g, y)->dtype, node_float(n, "extrapolation_value")), y });
@@ -459,24 +451,23 @@ static Status resize_lower(Graph *g, Node *n)
 {
     const DType type = in_value(g, n, X)->dtype;
     const Shape x = *in_value(g, n, X)->shape;
-    Tables t[MAX_RANK];
+    Tensor *index, *weight, *outside[MAX_RANK] = { NULL };
     ValueId y = n->in[X];
-    Wanted w;
+    Resampling w;
 
     if (!resize_is_known(g, n))
         return FAIL(E_UNSUPPORTED, "%s: scales or sizes depend on data, expected constants", node_text(g, n));
-    TRY(read_wanted(&w, g, n));
+    TRY(read_resampling(&w, g, n));
     for (int i = 0; i < w.n; i++) {
-        t[i] = (Tables){ 0 };
         if (w.size[i] == x.dim[w.axis[i]] && w.scale[i] == 1 && !crops(n))
             continue;
-        TRY(make_tables(&t[i], g, n, &w, i));
+        TRY(make_tables(&index, &weight, &outside[i], g, n, &w, i));
         if (!g->status)
-            y = resize_take(g, y, w.axis[i], &t[i]);
+            y = resize_take(g, y, w.axis[i], index, weight);
     }
     for (int i = 0; i < w.n && !g->status; i++)
-        if (t[i].any_outside)
-            y = put_outside(g, n, y, w.axis[i], &t[i]);
+        if (outside[i])
+            y = put_outside(g, n, y, w.axis[i], outside[i]);
     if (node_int(n, "antialias") && !dtype_is_float(type) && !g->status && dtype_is_float(value(g, y)->dtype))
         y = EMIT(g, Round, NULL, y);
     y = emit_cast(g, y, type);

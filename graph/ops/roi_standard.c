@@ -86,6 +86,9 @@ typedef struct {
     ValueId begin;      /* begin of each bin, [regions,bins,1] */
     ValueId bin;        /* size of a bin, [regions,1,1] */
     ValueId count;      /* samples of a bin: [regions,1,1], or a scalar */
+    /* Mode max, for each sample: the two elements around it and their weights, [regions,bins,samples,2]; whether it is
+     * listed and whether it is inside, [regions,bins,samples] or a shape that broadcasts to it. */
+    ValueId place, weight, listed, inside;
 } Axis;
 
 static Axis roi_axis(const Regions *r, int axis)
@@ -226,12 +229,6 @@ static ValueId bin_rows(const Regions *r, ValueId y)
  * 0.  Only some samples are listed, but if any outside is left out, one outside is listed, too, before the first within
  * or after the last.  Two rows after those of the data stand for samples outside, 0, and for absent ones, -infinity. */
 
-/* Samples along an axis: the two elements around each and their weights, [regions,bins,samples,2]; whether it is listed
- * and whether it is inside, [regions,bins,samples] or a shape that broadcasts to it. */
-typedef struct {
-    ValueId place, weight, listed, inside;
-} Samples;
-
 static ValueId roi_standard_both(Graph *g, ValueId a, ValueId b)
 {
     a = behind(g, a, 3);
@@ -266,23 +263,22 @@ static ValueId list_samples(const Regions *r, const Axis *a, ValueId *listed)
     return EMIT(g, Add, NULL, first, k);
 }
 
-static Samples samples_of(const Regions *r, const Axis *a)
+/* Sets the axis's values of each sample. */
+static void find_samples(const Regions *r, Axis *a)
 {
     Graph *g = r->g;
     const ValueId last = roi_number(r, (double)(a->size - 1)), one = roi_number(r, 1);
     const Attr *integers = ATTRS(INT("to", DT_INT64));
-    Samples s;
-    ValueId x = positions(r, a, list_samples(r, a, &s.listed)), at, next;
+    ValueId x = positions(r, a, list_samples(r, a, &a->listed)), at, next;
 
-    s.inside = EMIT(g, And, NULL, roi_standard_within(r, a, x), s.listed);
-    x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, s.inside, x, roi_number(r, 0)), roi_number(r, 0));
+    a->inside = EMIT(g, And, NULL, roi_standard_within(r, a, x), a->listed);
+    x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, a->inside, x, roi_number(r, 0)), roi_number(r, 0));
     at = EMIT(g, Min, NULL, EMIT(g, Floor, NULL, x), last);
     next = EMIT(g, Min, NULL, EMIT(g, Add, NULL, at, one), last);
     x = EMIT(g, Sub, NULL, x, at);
     x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), x, roi_number(r, 0));
-    s.place = EMIT(g, Cast, integers, roi_standard_both(g, at, next));
-    s.weight = roi_standard_both(g, EMIT(g, Sub, NULL, one, x), x);
-    return s;
+    a->place = EMIT(g, Cast, integers, roi_standard_both(g, at, next));
+    a->weight = roi_standard_both(g, EMIT(g, Sub, NULL, one, x), x);
 }
 
 /* Reshapes [regions,bins,samples,2] (`pairs`) or [regions,bins,samples] of an axis to broadcast to
@@ -311,21 +307,22 @@ static ValueId settled(const Regions *r, ValueId v, DType type, const Shape *s)
 }
 
 /* The rows and weights of all products of each bin, [regions,h,w,products]. */
-static void all_products(const Regions *r, const Samples s[2], ValueId *place, ValueId *weight)
+static void all_products(const Regions *r, const Axis axis[2], ValueId *place, ValueId *weight)
 {
     Graph *g = r->g;
     const int64_t plane = r->x.dim[2] * r->x.dim[3], none = r->x.dim[0] * plane;
     const Shape first = SHAPE(r->y.dim[0], 1, 1, 1, 1, 1, 1), flat = SHAPE(r->y.dim[0], r->y.dim[2], r->y.dim[3], -1);
-    const ValueId inside = in_both(r, s[0].inside, s[1].inside), listed = in_both(r, s[0].listed, s[1].listed);
+    const ValueId inside = in_both(r, axis[0].inside, axis[1].inside),
+                  listed = in_both(r, axis[0].listed, axis[1].listed);
     ValueId of = EMIT(g, Mul, NULL, emit_reshape(g, r->n->in[3], &first), integer(r, plane));
 
-    *place = EMIT(g, Mul, NULL, spread(r, s[0].place, 0, true), integer(r, r->x.dim[3]));
+    *place = EMIT(g, Mul, NULL, spread(r, axis[0].place, 0, true), integer(r, r->x.dim[3]));
     *place = EMIT(g, Add, NULL, *place, of);
-    *place = EMIT(g, Add, NULL, *place, spread(r, s[1].place, 1, true));
+    *place = EMIT(g, Add, NULL, *place, spread(r, axis[1].place, 1, true));
     *place = EMIT(g, Where, NULL, inside, *place, integer(r, none));
     *place = EMIT(g, Where, NULL, listed, *place, integer(r, none + 1));
-    *weight = spread(r, s[0].weight, 0, true);
-    *weight = EMIT(g, Mul, NULL, *weight, spread(r, s[1].weight, 1, true));
+    *weight = spread(r, axis[0].weight, 0, true);
+    *weight = EMIT(g, Mul, NULL, *weight, spread(r, axis[1].weight, 1, true));
     *weight = EMIT(g, Where, NULL, inside, *weight, roi_number(r, 1));
     *place = EMIT(g, Reshape, NULL, *place, emit_shape_const(g, &flat));
     *weight = EMIT(g, Reshape, NULL, *weight, emit_shape_const(g, &flat));
@@ -342,18 +339,17 @@ static ValueId data_rows(const Regions *r)
     return EMIT(g, Concat, ATTRS(INT("axis", 0)), data, outside, absent);
 }
 
-static Status largest_grad(const Regions *r, const Axis axis[2])
+static Status largest_grad(const Regions *r, Axis axis[2])
 {
     Graph *g = r->g;
     const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
     const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
     const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
     ValueId place, weight, which, any, most, nan;
-    Samples s[2];
 
     for (int a = 0; a < 2; a++)
-        s[a] = samples_of(r, &axis[a]);
-    all_products(r, s, &place, &weight);
+        find_samples(r, &axis[a]);
+    all_products(r, axis, &place, &weight);
     which = EMIT(g, Unsqueeze, NULL, weight, emit_ints(g, 1, (int64_t[]){ 4 }));
     which = EMIT(g, Mul, NULL, EMIT(g, Gather, first, x, place), which);
     /* The first largest product: a NaN is larger than all numbers, an infinity counts as the largest finite number. */

@@ -57,26 +57,19 @@ static Status infer_scatter_elements(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* A scatter and the gather at the same indices. */
-typedef struct {
-    Graph *g;
-    const OpDef *scatter, *gather;
-    const Attr *axis; /* attribute of both; NULL: none */
-    ValueId ix;
-} At;
-
-static ValueId gathered(const At *at, ValueId x)
+/* The elements of x at the positions to which the node scatters; `axis` is its attribute, NULL: it has none. */
+static ValueId gathered(Grad *gr, const Attr *axis, ValueId x)
 {
-    return emit(at->g, at->gather, at->axis, 2, (ValueId[]){ x, at->ix });
+    return emit(gr->g, axis ? &op_GatherElements : &op_GatherND, axis, 2, (ValueId[]){ x, grad_in(gr, 1) });
 }
 
-/* x with `updates` scattered to it. */
-static ValueId scattered(const At *at, ValueId x, ValueId updates, const char *reduction)
+/* x with `updates` scattered to it as by the node. */
+static ValueId scattered(Grad *gr, const Attr *axis, ValueId x, ValueId updates, const char *reduction)
 {
-    const Attr *attrs = at->axis ? ATTRS(INT("axis", at->axis->i), STRING("reduction", reduction))
-                                 : ATTRS(STRING("reduction", reduction));
+    const Attr *attrs =
+        axis ? ATTRS(INT("axis", axis->i), STRING("reduction", reduction)) : ATTRS(STRING("reduction", reduction));
 
-    return emit(at->g, at->scatter, attrs, 3, (ValueId[]){ x, at->ix, updates });
+    return emit(gr->g, gr->node->op, attrs, 3, (ValueId[]){ x, grad_in(gr, 1), updates });
 }
 
 /* 1 where x and y are equal, else 0. */
@@ -86,65 +79,64 @@ static ValueId is_same(Graph *g, ValueId x, ValueId y)
 }
 
 /* Reductions max and min: all elements that equal the result get equal shares of its gradient. */
-static Status scatter_grad_extreme(Grad *gr, const At *at)
+static Status scatter_grad_extreme(Grad *gr, const Attr *axis)
 {
     Graph *g = gr->g;
     const ValueId own = is_same(g, grad_in(gr, 0), grad_out(gr, 0)),
-                  put = is_same(g, grad_in(gr, 2), gathered(at, grad_out(gr, 0)));
-    const ValueId share = EMIT(g, Div, NULL, grad_dout(gr, 0), scattered(at, own, put, "add"));
+                  put = is_same(g, grad_in(gr, 2), gathered(gr, axis, grad_out(gr, 0)));
+    const ValueId share = EMIT(g, Div, NULL, grad_dout(gr, 0), scattered(gr, axis, own, put, "add"));
 
     grad_set(gr, 0, EMIT(g, Mul, NULL, share, own));
     if (grad_wanted(gr, 2))
-        grad_set(gr, 2, EMIT(g, Mul, NULL, gathered(at, share), put));
+        grad_set(gr, 2, EMIT(g, Mul, NULL, gathered(gr, axis, share), put));
     return g->status;
 }
 
 /* Reduction mul: the gradient of a factor is the product of the others.  That is 0 if another factor is 0, and else the
  * product of all factors but zeros, divided by the factor unless it is 0. */
-static Status grad_product(Grad *gr, const At *at)
+static Status grad_product(Grad *gr, const Attr *axis)
 {
     Graph *g = gr->g;
     const ValueId x = grad_in(gr, 0), u = grad_in(gr, 2), dy = grad_dout(gr, 0);
     const DType type = value(g, u)->dtype;
     const ValueId zero = emit_scalar(g, type, 0), one = emit_scalar(g, type, 1), zeros = emit_zeros_like(g, x);
     const ValueId ones = EMIT(g, Add, NULL, zeros, one), none = is_same(g, u, zero);
-    const ValueId factor = EMIT(g, Add, NULL, u, none), others = scattered(at, ones, factor, "mul");
+    const ValueId factor = EMIT(g, Add, NULL, u, none), others = scattered(gr, axis, ones, factor, "mul");
     ValueId beside, product;
 
-    grad_set(gr, 0, EMIT(g, Mul, NULL, dy, scattered(at, ones, u, "mul")));
+    grad_set(gr, 0, EMIT(g, Mul, NULL, dy, scattered(gr, axis, ones, u, "mul")));
     if (!grad_wanted(gr, 2))
         return g->status;
-    beside = EMIT(g, Sub, NULL, gathered(at, scattered(at, zeros, none, "add")), none);
+    beside = EMIT(g, Sub, NULL, gathered(gr, axis, scattered(gr, axis, zeros, none, "add")), none);
     product = EMIT(g, Mul, NULL, others, EMIT(g, Mul, NULL, dy, x));
-    product = EMIT(g, Div, NULL, gathered(at, product), factor);
+    product = EMIT(g, Div, NULL, gathered(gr, axis, product), factor);
     grad_set(gr, 2, EMIT(g, Mul, NULL, product, is_same(g, beside, zero)));
     return g->status;
 }
 
 /* Overwritten elements get no gradient; written or added ones get it from the position to which they were scattered. */
-static Status grad_scatter(Grad *gr, const OpDef *gather, const Attr *attrs)
+static Status grad_scatter(Grad *gr, const Attr *axis)
 {
     Graph *g = gr->g;
     ValueId dy = grad_dout(gr, 0), ix = grad_in(gr, 1);
-    const At at = { g, gr->node->op, gather, attrs, ix };
 
     if (reduces(gr->node, "max") || reduces(gr->node, "min"))
-        return scatter_grad_extreme(gr, &at);
+        return scatter_grad_extreme(gr, axis);
     if (reduces(gr->node, "mul"))
-        return grad_product(gr, &at);
+        return grad_product(gr, axis);
     if (grad_wanted(gr, 0) && reduces(gr->node, "none"))
         grad_set(gr, 0,
-                 emit(g, gr->node->op, attrs, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));
+                 emit(g, gr->node->op, axis, 3, (const ValueId[]){ dy, ix, emit_zeros_like(g, grad_in(gr, 2)) }));
     else
         grad_set(gr, 0, dy);
     if (grad_wanted(gr, 2))
-        grad_set(gr, 2, emit(g, gather, attrs, 2, (const ValueId[]){ dy, ix }));
+        grad_set(gr, 2, gathered(gr, axis, dy));
     return g->status;
 }
 
 static Status grad_scatter_elements(Grad *gr)
 {
-    return grad_scatter(gr, &op_GatherElements, ATTRS(INT("axis", node_int(gr->node, "axis"))));
+    return grad_scatter(gr, ATTRS(INT("axis", node_int(gr->node, "axis"))));
 }
 
 /* Allows a split of all inputs along an axis that the indices do not address, or partial sums that are added. */
@@ -202,7 +194,7 @@ static Status infer_scatter_nd(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-static Status grad_scatter_nd(Grad *gr) { return grad_scatter(gr, &op_GatherND, NULL); }
+static Status grad_scatter_nd(Grad *gr) { return grad_scatter(gr, NULL); }
 
 /* Allows a split of data and updates along an axis after the indexed ones, counted from the right. */
 static Status place_scatter_nd(Placement *p)

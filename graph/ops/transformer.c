@@ -329,26 +329,19 @@ DEFINE_OP(Attention, .since = 24, .from = 23, .in_min = 3, .in_max = 7, .out_min
 
 /* ---- RotaryEmbedding ---- */
 
-/* In [batch, tokens, heads, depth], the first `turned` elements of a head are rotated in pairs by the angles of their
- * token. */
-typedef struct {
-    int64_t heads, depth, turned;
-} Rotation;
-
-static Status read_rotation(Rotation *r, const Graph *g, const Node *n)
+/* The input's shape as [batch, heads, tokens, depth].  The first `turned` elements of a head are rotated in pairs by
+ * the angles of their token. */
+static Status read_rotation(Shape *h, int64_t *turned, const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *c = in_value(g, n, 1)->shape;
-    Shape h;
 
-    TRY(heads_of(&h, g, n, 0, node_int(n, "num_heads")));
-    r->heads = h.dim[1];
-    r->depth = h.dim[3];
-    r->turned = node_int(n, "rotary_embedding_dim") ? node_int(n, "rotary_embedding_dim") : r->depth;
-    if (r->turned < 0 || r->turned > r->depth || r->turned % 2)
+    TRY(heads_of(h, g, n, 0, node_int(n, "num_heads")));
+    *turned = node_int(n, "rotary_embedding_dim") ? node_int(n, "rotary_embedding_dim") : h->dim[3];
+    if (*turned < 0 || *turned > h->dim[3] || *turned % 2)
         return FAIL(E_MODEL, "%s: rotary_embedding_dim is %lld, expected an even number up to %lld", node_text(g, n),
-                    (long long)r->turned, (long long)r->depth);
+                    (long long)*turned, (long long)h->dim[3]);
     if (!shape_eq(c, in_value(g, n, 2)->shape) || c->rank != (has_in(n, 3) ? 2 : 3) ||
-        c->dim[c->rank - 1] != r->turned / 2 || (!has_in(n, 3) && (c->dim[0] != x->dim[0] || c->dim[1] != h.dim[2])))
+        c->dim[c->rank - 1] != *turned / 2 || (!has_in(n, 3) && (c->dim[0] != x->dim[0] || c->dim[1] != h->dim[2])))
         return FAIL(E_SHAPE, "%s: cosines and sines must be %s", node_text(g, n),
                     has_in(n, 3) ? "[positions, half the elements turned]"
                                  : "[batch, tokens, half the elements turned]");
@@ -357,10 +350,11 @@ static Status read_rotation(Rotation *r, const Graph *g, const Node *n)
 
 static Status infer_rotary(Graph *g, Node *n)
 {
-    Rotation r;
+    int64_t turned;
+    Shape heads;
 
     TRY(infer_same_dtype(g, n, 0, 3));
-    TRY(read_rotation(&r, g, n));
+    TRY(read_rotation(&heads, &turned, g, n));
     return infer_like(g, n, 0);
 }
 
@@ -388,17 +382,17 @@ static Status lower_rotary(Graph *g, Node *n)
     const bool flat = shape.rank == 3, between = node_int(n, "interleaved") != 0;
     const Attr *last = ATTRS(INT("axis", -1));
     ValueId x = n->in[0], a, b, real, imaginary, cosine, sine, y;
-    Rotation r;
-    int64_t half;
+    int64_t turned, half;
+    Shape h;
 
-    TRY(read_rotation(&r, g, n));
-    half = r.turned / 2;
+    TRY(read_rotation(&h, &turned, g, n));
+    half = turned / 2;
     if (flat)
-        x = EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, 0, r.heads, r.depth }));
+        x = EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, 0, h.dim[1], h.dim[3] }));
     cosine = angles(g, n, 1, flat);
     sine = angles(g, n, 2, flat);
-    a = between ? some(g, x, 0, r.turned, 2) : some(g, x, 0, half, 1);
-    b = between ? some(g, x, 1, r.turned, 2) : some(g, x, half, r.turned, 1);
+    a = between ? some(g, x, 0, turned, 2) : some(g, x, 0, half, 1);
+    b = between ? some(g, x, 1, turned, 2) : some(g, x, half, turned, 1);
     real = EMIT(g, Mul, NULL, cosine, a);
     real = EMIT(g, Sub, NULL, real, EMIT(g, Mul, NULL, sine, b));
     imaginary = EMIT(g, Mul, NULL, sine, a);
@@ -411,9 +405,9 @@ static Status lower_rotary(Graph *g, Node *n)
     }
     y = EMIT(g, Concat, last, real, imaginary);
     if (between)
-        y = EMIT(g, Reshape, NULL, y, emit_ints(g, 4, (int64_t[]){ 0, 0, flat ? r.heads : shape.dim[2], r.turned }));
-    if (r.turned < r.depth)
-        y = EMIT(g, Concat, last, y, some(g, x, r.turned, r.depth, 1));
+        y = EMIT(g, Reshape, NULL, y, emit_ints(g, 4, (int64_t[]){ 0, 0, flat ? h.dim[1] : shape.dim[2], turned }));
+    if (turned < h.dim[3])
+        y = EMIT(g, Concat, last, y, some(g, x, turned, h.dim[3], 1));
     if (flat)
         y = EMIT(g, Reshape, NULL, y, emit_ints(g, 3, (int64_t[]){ 0, 0, shape.dim[2] }));
     if (!g->status)
