@@ -24,17 +24,13 @@ typedef struct Block {
     _Alignas(BIG_ALIGN) char data[];
 } Block;
 
-typedef struct Held {
-    struct Held *next;
-    Arena *lender;
-} Held;
-
 struct Arena {
     Block *blocks;
     size_t bytes;
     MemoryBudget *budget; /* NULL: none */
     atomic_int holders;   /* the owner, and arenas that hold it */
-    Held *held;           /* arenas that it holds */
+    Arena **held;         /* arenas that it holds */
+    size_t n_held, cap_held;
 };
 
 Arena *arena_create_within(MemoryBudget *b)
@@ -58,8 +54,8 @@ void arena_free(Arena *a)
 {
     if (!a || atomic_fetch_sub(&a->holders, 1) > 1)
         return;
-    for (Held *h = a->held; h; h = h->next)
-        arena_free(h->lender);
+    for (size_t i = 0; i < a->n_held; i++)
+        arena_free(a->held[i]);
     memory_budget_give(a->budget, a->bytes);
     memory_budget_free(a->budget);
     for (Block *b = a->blocks, *next; b; b = next) {
@@ -92,15 +88,15 @@ void arena_clear(Arena *a)
 
 bool arena_hold(Arena *a, Arena *lender)
 {
-    Held *h;
+    Arena **grown;
 
-    for (h = a->held; h; h = h->next)
-        if (h->lender == lender)
+    for (size_t i = 0; i < a->n_held; i++)
+        if (a->held[i] == lender)
             return true;
-    if (!(h = ARENA_NEW(a, Held, 1)))
+    if (!(grown = arena_grow(a, a->held, sizeof(Arena *), a->n_held, &a->cap_held)))
         return false;
-    *h = (Held){ a->held, lender };
-    a->held = h;
+    a->held = grown;
+    a->held[a->n_held++] = lender;
     atomic_fetch_add(&lender->holders, 1);
     return true;
 }

@@ -6,11 +6,11 @@
  * has tensors, unless scalar_tensor makes its arguments, as for clamp(x, 0, 6) with an integer x.  Without metadata, a
  * constant that the older exporter computed ("onnx::Clip_9") is a tensor, because it writes numbers as Constant nodes.
  */
+#include <string.h>
+
 #include "graph/onnx/importer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include <string.h>
 
 #define KEY_CALL "pkg.torch.onnx.fx_node"
 
@@ -25,13 +25,14 @@ static const char *arguments_of(const char *text, const char *target)
 }
 
 /* Sets the Bounds from the exporter's metadata on the call. */
-static Status take_call(void *user, const char *key, const char *text)
+static Status take_call(void *user, Arena *keep, const char *key, const char *text)
 {
     static const char *const by_numbers[] = { "aten.relu6.", "aten.hardtanh", "aten.clamp.default",
                                               "aten.clamp_min.default", "aten.clamp_max.default" };
     Bounds *by = user;
     const char *args;
 
+    (void)keep;
     if (strcmp(key, KEY_CALL))
         return ST_OK;
     for (size_t i = 0; i < sizeof by_numbers / sizeof *by_numbers; i++)

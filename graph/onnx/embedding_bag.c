@@ -10,9 +10,10 @@
  * or it reduces those rows that an inner loop has found to be no padding.  With the default exporter, the last bag ends
  * with the last row.  Each part is recognised by what it computes, through Identity, casts, and reshapes of single
  * numbers.  A loop that computes anything else is unrolled as usual. */
+#include "graph/onnx/embedding_bag.h"
+
 #include <string.h>
 
-#include "graph/onnx/embedding_bag.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/generate.gen.h"
@@ -35,7 +36,7 @@ typedef struct {
 } Term;
 
 typedef struct {
-    Flow *f;
+    FlowImport *f;
     const char *index; /* name of the number of the trip */
     ValueId n;         /* number of bags */
     int lookups;       /* left */
@@ -284,16 +285,10 @@ static Term branch(Matcher *k, Term t, bool taken)
 static bool named(Term t, const char *name) { return !t.p && !t.init && t.name && !strcmp(t.name, name); }
 
 /* An inner loop: for (j = first; j < end; j++) if (x[j] != pad) list = concat(list, j). */
-typedef struct {
-    Matcher matcher; /* its index is j */
-    View body;
-    int j, list; /* their places among the body's inputs: 2 and 3, in either order */
-} Inner;
 
-/* Is t x[j], or x[j] + count where x[j] is negative?  Sets b->tested to x, and b->count. */
-static bool tested(Bags *b, Inner *in, Term t)
+/* Is t x[j], or x[j] + count where x[j] is negative?  Sets b->tested to x, and b->count.  The index of k is j. */
+static bool tested(Bags *b, Matcher *k, Term t)
 {
-    Matcher *k = &in->matcher;
     Term cond = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, more, x;
     BagPosition p, same;
 
@@ -309,13 +304,11 @@ static bool tested(Bags *b, Inner *in, Term t)
     return outer(&b->count, k, more.at, input(more.p, 1));
 }
 
-/* Does the inner loop append j to the list unless x[j] is the padding index? */
-static bool grows_list(Bags *b, Inner *in)
+/* Does the body append j to its list unless x[j] is the padding index?  `at`: the list's place among the inputs. */
+static bool grows_list(Bags *b, Matcher *k, const View *body, int at)
 {
-    Matcher *k = &in->matcher;
-    const Onnx__GraphProto *g = in->body.g;
-    const char *list = text_or(g->input[in->list]->name, "");
-    const Term t = term(k, &in->body, text_or(g->output[in->list - 1]->name, ""));
+    const char *list = text_or(body->g->input[at]->name, "");
+    const Term t = term(k, body, text_or(body->g->output[at - 1]->name, ""));
     Term keeps = is(t, "If") ? number_term(k, t.at, input(t.p, 0)) : (Term){ 0 }, longer;
 
     if (!is(keeps, "Not") || !named(branch(k, t, false), list))
@@ -323,7 +316,7 @@ static bool grows_list(Bags *b, Inner *in)
     keeps = number_term(k, keeps.at, input(keeps.p, 0));
     longer = branch(k, t, true);
     return is(keeps, "Equal") && outer(&b->pad, k, keeps.at, input(keeps.p, 1)) &&
-           tested(b, in, number_term(k, keeps.at, input(keeps.p, 0))) && is(longer, "Concat") &&
+           tested(b, k, number_term(k, keeps.at, input(keeps.p, 0))) && is(longer, "Concat") &&
            longer.p->n_input == 2 && named(term(k, longer.at, longer.p->input[0]), list) &&
            is_index(k, longer.at, longer.p->input[1], 0);
 }
@@ -344,22 +337,23 @@ static bool empty(Matcher *k, const View *at, const char *name)
 static bool embedding_bag_listed(Bags *b, Matcher *k, Term t)
 {
     const Onnx__GraphProto *g = is(t, "Loop") ? subgraph(t.p, "body") : NULL;
-    Inner in = { *k, { g, t.at }, 2, 3 };
+    const View body = { g, t.at };
+    Matcher inner = *k;
+    int list, j; /* places among the body's inputs: 2 and 3, in either order */
     Term cond, goes_on;
 
     if (!g || g->n_input != 4 || g->n_output != 3 || t.p->n_input != 4 || *t.p->input[0] || t.p->n_output != 2)
         return false;
-    in.list = strcmp(t.name, t.p->output[0]) ? 3 : 2;
-    in.j = 5 - in.list;
-    in.matcher.index = text_or(g->input[in.j]->name, "");
+    list = strcmp(t.name, t.p->output[0]) ? 3 : 2;
+    j = 5 - list;
+    inner.index = text_or(g->input[j]->name, "");
     cond = number_term(k, t.at, t.p->input[1]);
-    goes_on = number_term(&in.matcher, &in.body, text_or(g->output[0]->name, ""));
-    return empty(k, t.at, t.p->input[in.list]) && is(cond, "Less") &&
-           position(&b->first, k, cond.at, input(cond.p, 0)) && position(&b->end, k, cond.at, input(cond.p, 1)) &&
-           is_position(k, t.at, t.p->input[in.j], &b->first) && is(goes_on, "Less") &&
-           is_index(&in.matcher, goes_on.at, input(goes_on.p, 0), 1) &&
+    goes_on = number_term(&inner, &body, text_or(g->output[0]->name, ""));
+    return empty(k, t.at, t.p->input[list]) && is(cond, "Less") && position(&b->first, k, cond.at, input(cond.p, 0)) &&
+           position(&b->end, k, cond.at, input(cond.p, 1)) && is_position(k, t.at, t.p->input[j], &b->first) &&
+           is(goes_on, "Less") && is_index(&inner, goes_on.at, input(goes_on.p, 0), 1) &&
            is_position(k, goes_on.at, input(goes_on.p, 1), &b->end) &&
-           is_index(&in.matcher, &in.body, text_or(g->output[in.j - 1]->name, ""), 1) && grows_list(b, &in);
+           is_index(&inner, &body, text_or(g->output[j - 1]->name, ""), 1) && grows_list(b, &inner, &body, list);
 }
 
 static bool same_bag(const Bags *b, ValueId rows, const BagPosition *first, const BagPosition *end)
@@ -530,7 +524,7 @@ static bool counted_loop(Bags *b, Matcher *k, const View *body)
 }
 
 /* Is ConcatFromSequence along axis 0 the only reader of the sequence? */
-static bool joined(const Flow *f, const char *name)
+static bool joined(const FlowImport *f, const char *name)
 {
     const Onnx__GraphProto *g = f->im->model->graph;
     bool found = false;
@@ -554,7 +548,7 @@ static bool joined(const Flow *f, const char *name)
 /* Is the Loop i = 0; while (i < n) { sequence = insert(sequence, result(i)); i++; }?  Output *out is the sequence. */
 static bool while_loop(int *out, Bags *b, Matcher *k, const View *body)
 {
-    const Flow *f = k->f;
+    const FlowImport *f = k->f;
     const Onnx__GraphProto *g = body->g;
     const ScopeEntry *cond = flow_input(f, 1);
     const bool list_first = flow_input(f, 2) && flow_input(f, 2)->sequence;
@@ -617,7 +611,7 @@ static void find_range(Bags *b, Importer *im)
     b->ends = all->in[1];
 }
 
-Status flow_embedding_bag(bool *done, Flow *f)
+Status flow_embedding_bag(bool *done, FlowImport *f)
 {
     const View body = { f->gp, NULL };
     Matcher k = { .f = f, .index = "", .lookups = MAX_LOOKUPS };

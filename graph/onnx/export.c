@@ -5,11 +5,12 @@
  * the export is plain, properties for which ONNX has no field become metadata, states and their updates, or doc_strings
  * (doc_string.c), so that importing the file gives the graph back. */
 #include "graph/onnx/export.h"
-#include "graph/ir/stop_gradient.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/ir/stop_gradient.h"
 
 /* ---- messages in the arena ---- */
 
@@ -136,22 +137,15 @@ static const char *symbol_of(const Graph *g, int64_t size, int axis)
     return found;
 }
 
-typedef struct {
-    DType dtype;
-    const Shape *shape;
-    const char *const *dim_param;
-    bool computed; /* its sizes follow from those of the inputs */
-} Declared;
-
-/* Sets a declared dimension.  A computed size that equals a symbolic dimension of an input is not declared fixed: on
- * axis 0, the batch, it gets the symbol's name, elsewhere it is left open. */
-static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Declared *v, int axis)
+/* Sets a declared dimension.  A size that follows from those of the inputs (`computed`) and equals a symbolic dimension
+ * of an input is not declared fixed: on axis 0, the batch, it gets the symbol's name, elsewhere it is left open. */
+static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Value *v, int axis, bool computed)
 {
     int64_t size = v->shape->dim[axis];
     const char *symbol = v->dim_param ? v->dim_param[axis] : NULL;
     bool open = size < 0;
 
-    if (!symbol && v->computed) {
+    if (!symbol && computed) {
         symbol = symbol_of(x->g, size, axis);
         open |= symbol != NULL;
         symbol = axis ? NULL : symbol;
@@ -165,7 +159,8 @@ static void set_dim(Exporter *x, Onnx__TensorShapeProto__Dimension *d, const Dec
     }
 }
 
-static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const char *name)
+/* Declares type and shape of v, which in the file has that name. */
+static Onnx__ValueInfoProto *export_info(Exporter *x, const Value *v, const char *name, bool computed)
 {
     Onnx__ValueInfoProto *p = NEW_MESSAGE(x, Onnx__ValueInfoProto, onnx__value_info_proto);
     Onnx__TensorShapeProto *s;
@@ -190,7 +185,7 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const c
     for (int i = 0; i < v->shape->rank; i++) {
         if (!(s->dim[i] = NEW_MESSAGE(x, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension)))
             return NULL;
-        set_dim(x, s->dim[i], v, i);
+        set_dim(x, s->dim[i], v, i, computed);
     }
     s->n_dim = (size_t)v->shape->rank;
     return p;
@@ -199,8 +194,7 @@ static Onnx__ValueInfoProto *export_info(Exporter *x, const Declared *v, const c
 Onnx__ValueInfoProto *export_value(Exporter *x, uint32_t i)
 {
     const Value *v = x->g->value[i];
-    Onnx__ValueInfoProto *p =
-        export_info(x, &(Declared){ v->dtype, v->shape, v->dim_param, v->kind != V_INPUT }, x->name[i]);
+    Onnx__ValueInfoProto *p = export_info(x, v, x->name[i], v->kind != V_INPUT);
 
     if (p && !x->opt->plain)
         p->doc_string = export_mark(x, i);
@@ -213,7 +207,7 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
 {
     const Value *v = value(x->g, o->value);
     const OnnxOutput *old = onnx_model_output(x->opt->model, o->name);
-    Declared d = { v->dtype, v->shape, v->dim_param, !v->dim_param };
+    Value d = { .dtype = v->dtype, .shape = v->shape, .dim_param = v->dim_param };
     Onnx__ValueInfoProto *p;
 
     if (old && (d.dtype == DT_NONE || d.dtype == old->dtype)) {
@@ -223,7 +217,7 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
         if (d.shape->rank == old->shape.rank && !d.dim_param)
             d.dim_param = old->dim_param;
     }
-    p = export_info(x, &d, o->name);
+    p = export_info(x, &d, o->name, !v->dim_param);
     if (p && !x->opt->plain && v->kind == V_TEMP && !strcmp(x->name[o->value.i], o->name))
         p->doc_string = export_mark(x, o->value.i);
     return p;

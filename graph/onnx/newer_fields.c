@@ -1,9 +1,9 @@
 /* Fields that only newer versions of onnx.proto define, and the exporters' metadata in them.  They are read by their
  * descriptor if the onnx.proto of this build defines them, otherwise from protobuf-c's unknown fields, so that a build
  * with an old onnx.proto reads new files. */
-#include "graph/onnx/importer.h"
-
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 enum { TAG_NODE_METADATA = 9, MAX_PATH = 4096 };
 enum { MAX_CALL = 1 << 16 };
@@ -67,7 +67,7 @@ Status newer_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m
     return ST_OK;
 }
 
-Status metadata_entries(MetadataEntry *take, void *user, const ProtobufCMessage *m, unsigned tag)
+Status metadata_entries(MetadataEntry *take, void *user, const Importer *im, const ProtobufCMessage *m, unsigned tag)
 {
     Status st = ST_OK;
     Arena *a = NULL;
@@ -79,7 +79,7 @@ Status metadata_entries(MetadataEntry *take, void *user, const ProtobufCMessage 
             return FAIL_NOMEM();
         st = newer_message(&entry, a, m, tag, &onnx__string_string_entry_proto__descriptor, i);
         if (!st && entry)
-            st = take(user, text_or(((Onnx__StringStringEntryProto *)entry)->key, ""),
+            st = take(user, im->g->arena, text_or(((Onnx__StringStringEntryProto *)entry)->key, ""),
                       text_or(((Onnx__StringStringEntryProto *)entry)->value, ""));
     }
     arena_free(a);
@@ -126,43 +126,36 @@ static const char *innermost_module(const char *list)
     return *s == ']' && n > 1 ? word[n & 1] : NULL;
 }
 
-typedef struct {
-    Node *n;
-    Arena *arena;
-} Source;
-
 Status node_metadata_entries(MetadataEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p)
 {
-    return status_prefix(metadata_entries(take, user, &p->base, TAG_NODE_METADATA), "%s: its metadata",
+    return status_prefix(metadata_entries(take, user, im, &p->base, TAG_NODE_METADATA), "%s: its metadata",
                          proto_text(im, p));
 }
 
-static Status take_source(void *user, const char *key, const char *text)
+static Status take_source(void *user, Arena *keep, const char *key, const char *text)
 {
-    const Source *to = user;
+    Node *n = user;
     const char *path, *end;
     char *copy;
 
-    if (!strcmp(key, KEY_SCOPES) && !to->n->module && (path = innermost_module(text))) {
+    if (!strcmp(key, KEY_SCOPES) && !n->module && (path = innermost_module(text))) {
         end = read_quoted(NULL, path);
         if (end - path > MAX_PATH)
             return ST_OK;
-        if (!(copy = arena_alloc(to->arena, (size_t)(end - path))))
+        if (!(copy = arena_alloc(keep, (size_t)(end - path))))
             return FAIL_NOMEM();
         (void)read_quoted(copy, path);
-        to->n->module = copy;
+        n->module = copy;
     }
-    if (!strcmp(key, KEY_CALL) && strlen(text) < MAX_CALL && !(to->n->call = arena_strdup(to->arena, text)))
+    if (!strcmp(key, KEY_CALL) && strlen(text) < MAX_CALL && !(n->call = arena_strdup(keep, text)))
         return FAIL_NOMEM();
-    to->n->lost_detach |= !strcmp(key, KEY_CODE) && strstr(text, "detach(");
+    n->lost_detach |= !strcmp(key, KEY_CODE) && strstr(text, "detach(");
     return ST_OK;
 }
 
 Status node_source_decode(Node *n, Importer *im, const Body *b, const Onnx__NodeProto *p)
 {
-    Source to = { n, im->g->arena };
-
-    TRY(node_metadata_entries(take_source, &to, im, p));
+    TRY(node_metadata_entries(take_source, n, im, p));
     if (!n->call)
         n->call = b->call;
     return ST_OK;

@@ -47,20 +47,16 @@ static Status order_check_inputs(Importer *im, const Body *b, bool *sorted)
     return ST_OK;
 }
 
-typedef struct {
-    size_t node, input;
-} Step;
-
 /* Fails with the nodes on the stack from the top down to `back_to`, which reads the output of the top. */
-static Status fail_cycle(Importer *im, const Body *b, const Step *stack, size_t depth, size_t back_to)
+static Status fail_cycle(Importer *im, const Body *b, const size_t *stack, size_t depth, size_t back_to)
 {
     Problems p = { 0 };
     size_t from = depth;
 
-    while (from > 1 && stack[from - 1].node != back_to)
+    while (from > 1 && stack[from - 1] != back_to)
         from--;
     for (size_t i = from - 1; i < depth; i++)
-        problems_add(&p, "%s", proto_text(im, b->node[stack[i].node]));
+        problems_add(&p, "%s", proto_text(im, b->node[stack[i]]));
     return problems_fail(&p, E_MODEL, "the graph has a cycle through");
 }
 
@@ -69,25 +65,26 @@ static Status order_walk(Importer *im, const Body *b, size_t *order)
 {
     enum { NEW, OPEN, DONE };
     char *state = arena_alloc(im->scratch, b->n_node);
-    Step *stack = ARENA_NEW(im->scratch, Step, b->n_node);
+    size_t *stack = ARENA_NEW(im->scratch, size_t, b->n_node);
+    size_t *followed = ARENA_NEW(im->scratch, size_t, b->n_node); /* by node: inputs that were looked at */
     size_t n = 0, depth = 0;
 
-    if (!state || !stack)
+    if (!state || !stack || !followed)
         return FAIL_NOMEM();
     for (size_t root = 0; root < b->n_node; root++) {
         if (state[root] == NEW)
-            stack[depth++] = (Step){ root, 0 };
+            stack[depth++] = root;
         state[root] = state[root] == NEW ? OPEN : state[root];
         while (depth) {
-            Step *top = &stack[depth - 1];
-            const Onnx__NodeProto *p = b->node[top->node];
+            const size_t top = stack[depth - 1];
+            const Onnx__NodeProto *p = b->node[top];
 
-            if (top->input == p->n_input) {
-                state[top->node] = DONE;
-                order[n++] = top->node;
+            if (followed[top] == p->n_input) {
+                state[top] = DONE;
+                order[n++] = top;
                 depth--;
             } else {
-                const char *name = p->input[top->input++];
+                const char *name = p->input[followed[top]++];
                 const ScopeEntry *e = *name ? scope_find(&b->scope, name) : NULL;
                 int64_t next = e ? e->node : -1;
 
@@ -95,7 +92,7 @@ static Status order_walk(Importer *im, const Body *b, size_t *order)
                     return fail_cycle(im, b, stack, depth, (size_t)next);
                 if (next >= 0 && state[next] == NEW) {
                     state[next] = OPEN;
-                    stack[depth++] = (Step){ (size_t)next, 0 };
+                    stack[depth++] = (size_t)next;
                 }
             }
         }

@@ -1,12 +1,12 @@
 /* Evidence in the file for which of its constants are parameters, read for passes/model/parameters.c: its producer,
  * tensors that a training step updates (training_info), tensors that dpexec trained before (PROP_PARAMETER), PyTorch's
  * metadata on parameters, buffers and constants folded from them, and tensors that no node reads. */
-#include "graph/onnx/importer.h"
-#include "graph/ops/decided.gen.h"
-#include "graph/ir/simplifier_traces.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/ir/simplifier_traces.h"
+#include "graph/onnx/importer.h"
+#include "graph/ops/decided.gen.h"
 
 enum { TAG_VALUE_METADATA = 4, TAG_GRAPH_METADATA = 16 };
 #define KEY_KIND "pkg.torch.export.graph_signature.InputSpec.kind"
@@ -24,20 +24,15 @@ static Value *find_constant(const Importer *im, const Body *b, const char *name)
 
 /* ---- metadata of values ---- */
 
-typedef struct {
-    Value *v;
-    Arena *arena;
-} Described;
-
-static Status take_entry(void *user, const char *key, const char *text)
+static Status take_entry(void *user, Arena *keep, const char *key, const char *text)
 {
-    const Described *d = user;
+    Value *v = user;
 
     if (!strcmp(key, KEY_KIND))
-        d->v->evidence = !strcmp(text, "PARAMETER")                                    ? EVIDENCE_PARAMETER
-                         : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? EVIDENCE_BUFFER
-                                                                                       : d->v->evidence;
-    else if (!strcmp(key, KEY_FOLDED) && !(d->v->folded_from = arena_strdup(d->arena, text)))
+        v->evidence = !strcmp(text, "PARAMETER")                                    ? EVIDENCE_PARAMETER
+                      : !strcmp(text, "BUFFER") || !strcmp(text, "CONSTANT_TENSOR") ? EVIDENCE_BUFFER
+                                                                                    : v->evidence;
+    else if (!strcmp(key, KEY_FOLDED) && !(v->folded_from = arena_strdup(keep, text)))
         return FAIL_NOMEM();
     return ST_OK;
 }
@@ -45,11 +40,11 @@ static Status take_entry(void *user, const char *key, const char *text)
 static Status read_values(Importer *im, const Body *b, size_t n, Onnx__ValueInfoProto *const *list)
 {
     for (size_t i = 0; i < n; i++) {
-        Described d = { find_constant(im, b, list[i]->name), im->g->arena };
+        Value *v = find_constant(im, b, list[i]->name);
 
-        if (d.v)
-            TRY(status_prefix(metadata_entries(take_entry, &d, &list[i]->base, TAG_VALUE_METADATA), "metadata of '%s'",
-                              list[i]->name));
+        if (v)
+            TRY(status_prefix(metadata_entries(take_entry, v, im, &list[i]->base, TAG_VALUE_METADATA),
+                              "metadata of '%s'", list[i]->name));
     }
     return ST_OK;
 }
@@ -207,11 +202,11 @@ Status stopped_read(Importer *im)
 
 /* ---- all ---- */
 
-static Status take_signature(void *user, const char *key, const char *text)
+static Status take_signature(void *user, Arena *keep, const char *key, const char *text)
 {
     Graph *g = user;
 
-    if (!strcmp(key, KEY_SIGNATURE) && !(g->signature = arena_strdup(g->arena, text)))
+    if (!strcmp(key, KEY_SIGNATURE) && !(g->signature = arena_strdup(keep, text)))
         return FAIL_NOMEM();
     return ST_OK;
 }
@@ -227,7 +222,8 @@ Status parameter_evidence_read(Importer *im, const Body *b)
         return FAIL_NOMEM();
     TRY(read_values(im, b, gp->n_value_info, gp->value_info));
     TRY(read_values(im, b, gp->n_input, gp->input));
-    TRY(status_prefix(metadata_entries(take_signature, im->g, &gp->base, TAG_GRAPH_METADATA), "metadata of the graph"));
+    TRY(status_prefix(metadata_entries(take_signature, im->g, im, &gp->base, TAG_GRAPH_METADATA),
+                      "metadata of the graph"));
     TRY(find_idle(im, b, gp));
     read_training_info(im, b);
     read_parameter_props(im, b);

@@ -6,20 +6,21 @@
  * dk numbers or one, beta one number.  A state is [batch,heads,dk,dv].  Positions are reversed before and after the
  * second Scan, since onnx.reference scans forward only.  Nodes with empty states are left as they are. */
 #include "graph/ops/linear_attention_standard.h"
+
+#include "graph/ir/body.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
+#include "graph/ops/linear_attention.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/scan.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 
-#include "graph/ir/body.h"
-#include "graph/ir/emit.h"
-#include "graph/ops/linear_attention.h"
-
 enum { SCANNED = 12 };
 
-/* The rule of a node, and a Scan under construction: its first input is the state, the others are sequences. */
+/* The rule of a node; a Scan under construction, whose first input is the state, the others are sequences; and values
+ * of a position in the Scan's body, NO_VALUE where the rule has none. */
 typedef struct {
     Graph *g;
     const Node *n;
@@ -29,6 +30,8 @@ typedef struct {
     bool back; /* from the last position to the first */
     ValueId in[1 + SCANNED];
     int n_in;
+    ValueId kept, beta, column, row, v; /* exp(decay), beta, k as a column and as a row, v */
+    ValueId decayed, e, w;              /* S', v - S'^T k, the row that is written */
 } Loop;
 
 /* ---- sequences ---- */
@@ -124,48 +127,49 @@ static Status close_loop(Loop *l, ValueId *out)
     return g->status;
 }
 
-/* Values of a position in the body; NO_VALUE where the rule has none. */
-typedef struct {
-    ValueId kept, beta, column, row, v; /* exp(decay), beta, k as a column and as a row, v */
-    ValueId decayed, e, w;              /* S', v - S'^T k, the row that is written */
-} Position;
-
-static void see_keys(Loop *l, Position *p)
+static void see_keys(Loop *l)
 {
     const DeltaRule *r = &l->r;
 
-    p->beta = seen(l, beta(l), "beta");
-    p->column = seen(l, sequence(l, DELTA_K, r->heads, r->dk, 1), "key");
-    p->row = has_value(p->beta) || l->back ? seen(l, sequence(l, DELTA_K, r->heads, 1, r->dk), "key_row") : NO_VALUE;
-    p->v = seen(l, sequence(l, DELTA_V, r->heads, 1, r->dv), "value");
+    l->beta = seen(l, beta(l), "beta");
+    l->column = seen(l, sequence(l, DELTA_K, r->heads, r->dk, 1), "key");
+    l->row = has_value(l->beta) || l->back ? seen(l, sequence(l, DELTA_K, r->heads, 1, r->dk), "key_row") : NO_VALUE;
+    l->v = seen(l, sequence(l, DELTA_V, r->heads, 1, r->dv), "value");
 }
 
 /* Computes e and w. */
-static void correct(Graph *b, Position *p)
+static void correct(Loop *l)
 {
-    p->e = p->w = p->v;
-    if (!has_value(p->beta))
+    Graph *b = l->body;
+
+    l->e = l->w = l->v;
+    if (!has_value(l->beta))
         return;
-    p->e = B(Sub, p->v, B(MatMul, p->row, p->decayed));
-    p->w = B(Mul, p->beta, p->e);
+    l->e = B(Sub, l->v, B(MatMul, l->row, l->decayed));
+    l->w = B(Mul, l->beta, l->e);
 }
 
 /* The state after the position. */
-static ValueId written(Graph *b, const Position *p) { return B(Add, p->decayed, B(Mul, p->column, p->w)); }
+static ValueId written(const Loop *l)
+{
+    Graph *b = l->body;
+
+    return B(Add, l->decayed, B(Mul, l->column, l->w));
+}
 
 /* ---- forward ---- */
 
 /* Opens a Scan from the first position on, with the state, its decay and the keys. */
-static Status open_forward(Loop *l, Position *p, ValueId *state_in)
+static Status open_forward(Loop *l, ValueId *state_in)
 {
     Graph *b;
 
     TRY(open_loop(l, false));
     b = l->body;
     *state_in = seen(l, state(l, DELTA_PAST), "state");
-    p->kept = seen(l, kept(l), "kept");
-    p->decayed = has_value(p->kept) ? B(Mul, *state_in, p->kept) : *state_in;
-    see_keys(l, p);
+    l->kept = seen(l, kept(l), "kept");
+    l->decayed = has_value(l->kept) ? B(Mul, *state_in, l->kept) : *state_in;
+    see_keys(l);
     return ST_OK;
 }
 
@@ -173,15 +177,14 @@ static Status open_forward(Loop *l, Position *p, ValueId *state_in)
 static Status read_along(Loop *l, ValueId out[2])
 {
     const DeltaRule *r = &l->r;
-    Position p;
     ValueId s, q;
     Graph *b;
 
-    TRY(open_forward(l, &p, &s));
+    TRY(open_forward(l, &s));
     b = l->body;
     q = seen(l, scaled(l, sequence(l, DELTA_Q, r->heads, r->group, r->dk)), "query");
-    correct(b, &p);
-    s = written(b, &p);
+    correct(l);
+    s = written(l);
     body_return(b, s);
     body_return(b, B(MatMul, q, s));
     return close_loop(l, out);
@@ -221,21 +224,20 @@ Status delta_rule_standard(Graph *g, Node *n)
 static Status decayed_along(Loop *l, ValueId *out)
 {
     ValueId both[2] = { NO_VALUE }, s;
-    Position p;
     Graph *b;
 
-    TRY(open_forward(l, &p, &s));
+    TRY(open_forward(l, &s));
     b = l->body;
-    correct(b, &p);
-    body_return(b, written(b, &p));
-    body_return(b, has_value(p.kept) ? p.decayed : B(Identity, s));
+    correct(l);
+    body_return(b, written(l));
+    body_return(b, has_value(l->kept) ? l->decayed : B(Identity, s));
     TRY(close_loop(l, both));
     *out = both[1];
     return ST_OK;
 }
 
 /* The gradient of a position's read: returns dq, as columns, and adds to the gradient of the state after it. */
-static ValueId back_read(Loop *l, const Position *p, ValueId *grad)
+static ValueId back_read(Loop *l, ValueId *grad)
 {
     const DeltaRule *r = &l->r;
     const ValueId q = sequence(l, DELTA_Q, r->heads, r->group, r->dk),
@@ -245,34 +247,35 @@ static ValueId back_read(Loop *l, const Position *p, ValueId *grad)
     Graph *b = l->body;
 
     *grad = B(Add, *grad, B(MatMul, columns, rows));
-    return B(MatMul, written(b, p), turned_rows);
+    return B(MatMul, written(l), turned_rows);
 }
 
 /* The gradient of a position's write: dk, dv and dbeta from *grad, the gradient of the state after it, which becomes
  * that of S'. */
-static void back_write(Graph *b, const Position *p, ValueId *grad, ValueId d[DELTA_INPUTS])
+static void back_write(const Loop *l, ValueId *grad, ValueId d[DELTA_INPUTS])
 {
+    Graph *b = l->body;
     const int64_t perm[] = { 0, 1, 3, 2 };
-    ValueId dw = B(MatMul, p->row, *grad);
+    ValueId dw = B(MatMul, l->row, *grad);
 
-    d[DELTA_K] = B(MatMul, *grad, emit_transpose(b, p->w, 4, perm));
-    if (has_value(p->beta)) {
-        d[DELTA_BETA] = B(MatMul, dw, emit_transpose(b, p->e, 4, perm));
-        dw = B(Mul, p->beta, dw); /* the gradient of e from here on */
-        *grad = B(Sub, *grad, B(Mul, p->column, dw));
-        d[DELTA_K] = B(Sub, d[DELTA_K], B(MatMul, p->decayed, emit_transpose(b, dw, 4, perm)));
+    d[DELTA_K] = B(MatMul, *grad, emit_transpose(b, l->w, 4, perm));
+    if (has_value(l->beta)) {
+        d[DELTA_BETA] = B(MatMul, dw, emit_transpose(b, l->e, 4, perm));
+        dw = B(Mul, l->beta, dw); /* the gradient of e from here on */
+        *grad = B(Sub, *grad, B(Mul, l->column, dw));
+        d[DELTA_K] = B(Sub, d[DELTA_K], B(MatMul, l->decayed, emit_transpose(b, dw, 4, perm)));
     }
     d[DELTA_V] = dw;
 }
 
 /* The gradient of the decay; *grad, that of S', becomes that of the state before the position. */
-static ValueId back_decay(const Loop *l, const Position *p, ValueId *grad)
+static ValueId back_decay(const Loop *l, ValueId *grad)
 {
     const int64_t axes[] = { -1, -2 };
     Graph *b = l->body;
-    const ValueId d = B(Mul, *grad, p->decayed);
+    const ValueId d = B(Mul, *grad, l->decayed);
 
-    *grad = B(Mul, *grad, p->kept);
+    *grad = B(Mul, *grad, l->kept);
     return emit_reduce_sum(b, d, l->r.decays == l->r.heads ? 2 : 1, axes, true);
 }
 
@@ -280,21 +283,20 @@ static ValueId back_decay(const Loop *l, const Position *p, ValueId *grad)
 static Status back_along(Loop *l, ValueId d[DELTA_INPUTS])
 {
     ValueId out[1 + DELTA_INPUTS] = { NO_VALUE }, in_body[DELTA_INPUTS] = { NO_VALUE }, grad, before;
-    Position p = { .kept = NO_VALUE };
     int n = 0;
 
     TRY(decayed_along(l, &before));
     TRY(open_loop(l, true));
     grad = seen(l, state(l, DELTA_DSTATE), "dstate");
-    p.decayed = seen(l, before, "decayed");
-    p.kept = seen(l, kept(l), "kept");
-    see_keys(l, &p);
-    correct(l->body, &p);
+    l->decayed = seen(l, before, "decayed");
+    l->kept = seen(l, kept(l), "kept");
+    see_keys(l);
+    correct(l);
     if (has_in(l->n, DELTA_DY))
-        in_body[DELTA_Q] = back_read(l, &p, &grad);
-    back_write(l->body, &p, &grad, in_body);
-    if (has_value(p.kept))
-        in_body[DELTA_DECAY] = back_decay(l, &p, &grad);
+        in_body[DELTA_Q] = back_read(l, &grad);
+    back_write(l, &grad, in_body);
+    if (has_value(l->kept))
+        in_body[DELTA_DECAY] = back_decay(l, &grad);
     body_return(l->body, grad);
     for (int i = 0; i < DELTA_INPUTS; i++)
         if (has_out(l->n, i) && has_value(in_body[i]))

@@ -4,24 +4,24 @@
  * Each direction works on sequences that begin at step 0; for the reverse direction they are reversed before and after.
  * After the end of a sequence states stay unchanged, and Y, `saved` and gradients are zero.  Nodes with empty tensors
  * are left as they are. */
-#include "graph/ops/recurrent.h"
+#include "graph/ops/recurrent_standard.h"
+
+#include <math.h>
+
+#include "graph/ir/emit.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/matmul.gen.h"
+#include "graph/ops/recurrent.h"
 #include "graph/ops/sequence.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
 
-#include <math.h>
-
-#include "graph/ir/emit.h"
-#include "graph/ops/recurrent_standard.h"
-
-/* One direction. */
+/* One direction, and for the forward pass its operands and states. */
 typedef struct {
     Graph *g;
     const Recurrence *r;
@@ -31,6 +31,10 @@ typedef struct {
     ValueId lengths; /* int64[batch]; NO_VALUE: all sequences have full length */
     ValueId *within; /* [steps] bool[batch,1]: is the step within its sequence?  NULL without lengths */
     ValueId zero;    /* [batch,hidden] */
+    ValueId wx;      /* [steps,batch,gates*hidden]: W x + Wb, sequences reversed as in turned() */
+    ValueId rec, rb; /* R [gates*hidden,hidden], its bias [gates*hidden] or NO_VALUE */
+    ValueId peep;    /* P [3*hidden] or NO_VALUE */
+    ValueId h, c;    /* the present states */
 } Way;
 
 enum { PARTS = 11 }; /* greatest number of planes of `saved` */
@@ -126,13 +130,6 @@ static Status open_way(Way *w, Graph *g, const Node *n, const Recurrence *r, int
 
 /* ---- forward ---- */
 
-typedef struct {
-    ValueId wx;      /* [steps,batch,gates*hidden]: W x + Wb, sequences reversed as in turned() */
-    ValueId rec, rb; /* R [gates*hidden,hidden], its bias [gates*hidden] or NO_VALUE */
-    ValueId peep;    /* P [3*hidden] or NO_VALUE */
-    ValueId h, c;    /* the present states */
-} Cell;
-
 static ValueId number(const Way *w, double v) { return emit_scalar(w->g, w->type, v); }
 static ValueId times(const Way *w, ValueId x, double by) { return by == 1 ? x : mul(w, x, number(w, by)); }
 static ValueId above(const Way *w, ValueId x, double v) { return EMIT(w->g, Greater, NULL, x, number(w, v)); }
@@ -215,67 +212,67 @@ static ValueId gated(const Way *w, int gate, ValueId x, ValueId *saved)
 }
 
 /* R h + Rb of gates [from, from + count). */
-static ValueId from_state(const Way *w, const Cell *c, ValueId h, int64_t from, int64_t count)
+static ValueId from_state(const Way *w, ValueId h, int64_t from, int64_t count)
 {
     Graph *g = w->g;
     const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
-    ValueId rows = c->rec, y;
+    ValueId rows = w->rec, y;
 
     if (count < w->r->gates)
         rows = EMIT(g, Slice, NULL, rows, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
     y = times_transposed(w, h, rows);
-    return has_value(c->rb) ? add(w, y, columns(w, c->rb, from, count)) : y;
+    return has_value(w->rb) ? add(w, y, columns(w, w->rb, from, count)) : y;
 }
 
-static void step_rnn(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+static void step_rnn(Way *w, ValueId wx, ValueId *saved)
 {
-    c->h = gated(w, 0, add(w, wx, from_state(w, c, c->h, 0, 1)), saved);
+    w->h = gated(w, 0, add(w, wx, from_state(w, w->h, 0, 1)), saved);
 }
 
-static void step_gru(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+static void step_gru(Way *w, ValueId wx, ValueId *saved)
 {
-    const ValueId both = add(w, columns(w, wx, 0, 2), from_state(w, c, c->h, 0, 2));
+    const ValueId both = add(w, columns(w, wx, 0, 2), from_state(w, w->h, 0, 2));
     const ValueId z = gated(w, GRU_Z, columns(w, both, 0, 1), saved),
                   reset = gated(w, GRU_R, columns(w, both, 1, 1), saved);
     ValueId h = columns(w, wx, 2, 1), inner, old;
 
-    inner = w->r->before_reset ? from_state(w, c, c->h, 2, 1) : mul(w, reset, c->h);
-    h = add(w, h, w->r->before_reset ? mul(w, reset, inner) : from_state(w, c, inner, 2, 1));
+    inner = w->r->before_reset ? from_state(w, w->h, 2, 1) : mul(w, reset, w->h);
+    h = add(w, h, w->r->before_reset ? mul(w, reset, inner) : from_state(w, inner, 2, 1));
     h = gated(w, GRU_H, h, saved);
     saved[GRU_INNER] = inner;
-    old = mul(w, z, c->h);
-    c->h = add(w, mul(w, rest_of_one(w, z), h), old);
+    old = mul(w, z, w->h);
+    w->h = add(w, mul(w, rest_of_one(w, z), h), old);
 }
 
 /* a plus the gate's peephole times the state, if there are peepholes. */
-static ValueId peeped(const Way *w, const Cell *c, ValueId a, int gate, ValueId state)
+static ValueId peeped(const Way *w, ValueId a, int gate, ValueId state)
 {
-    return has_value(c->peep) ? add(w, a, mul(w, columns(w, c->peep, gate, 1), state)) : a;
+    return has_value(w->peep) ? add(w, a, mul(w, columns(w, w->peep, gate, 1), state)) : a;
 }
 
-static void step_lstm(const Way *w, Cell *c, ValueId wx, ValueId *saved)
+static void step_lstm(Way *w, ValueId wx, ValueId *saved)
 {
-    const ValueId all = add(w, wx, from_state(w, c, c->h, 0, 4));
+    const ValueId all = add(w, wx, from_state(w, w->h, 0, 4));
     ValueId a[4], new;
 
     for (int q = 0; q < 4; q++)
         a[q] = columns(w, all, q, 1);
-    gated(w, LSTM_I, peeped(w, c, a[LSTM_I], LSTM_I, c->c), saved);
-    gated(w, LSTM_F, peeped(w, c, a[LSTM_F], LSTM_F, c->c), saved);
+    gated(w, LSTM_I, peeped(w, a[LSTM_I], LSTM_I, w->c), saved);
+    gated(w, LSTM_F, peeped(w, a[LSTM_F], LSTM_F, w->c), saved);
     if (w->r->input_forget)
         saved[LSTM_F] = rest_of_one(w, saved[LSTM_I]);
     gated(w, LSTM_C, a[LSTM_C], saved);
     new = mul(w, saved[LSTM_I], saved[LSTM_C]);
-    c->c = saved[LSTM_CELL] = add(w, mul(w, saved[LSTM_F], c->c), new);
-    gated(w, LSTM_O, peeped(w, c, a[LSTM_O], LSTM_O, c->c), saved);
-    gated(w, w->r->gates, c->c, saved);
-    c->h = mul(w, saved[LSTM_O], saved[LSTM_OUT]);
+    w->c = saved[LSTM_CELL] = add(w, mul(w, saved[LSTM_F], w->c), new);
+    gated(w, LSTM_O, peeped(w, a[LSTM_O], LSTM_O, w->c), saved);
+    gated(w, w->r->gates, w->c, saved);
+    w->h = mul(w, saved[LSTM_O], saved[LSTM_OUT]);
 }
 
-/* Emits all steps -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; c->h and c->c become the last states. */
-static Status recurrent_standard_walk(const Way *w, Cell *c, ValueId *y, ValueId *saved)
+/* Emits all steps -> y[steps,batch,hidden], saved[steps,batch,planes*hidden]; w->h and w->c become the last states. */
+static Status recurrent_standard_walk(Way *w, ValueId *y, ValueId *saved)
 {
-    static void (*const steps[])(const Way *, Cell *, ValueId,
+    static void (*const steps[])(Way *, ValueId,
                                  ValueId *) = { [CELL_RNN] = step_rnn, [CELL_GRU] = step_gru, [CELL_LSTM] = step_lstm };
     const int64_t n = w->r->steps;
     ValueId *ys = ARENA_NEW(w->g->arena, ValueId, n), *rows = ARENA_NEW(w->g->arena, ValueId, n);
@@ -284,15 +281,15 @@ static Status recurrent_standard_walk(const Way *w, Cell *c, ValueId *y, ValueId
     if (!ys || !rows)
         return FAIL_NOMEM();
     for (int64_t s = 0; s < n; s++) {
-        const Cell before = *c;
+        const ValueId h = w->h, c = w->c;
         ValueId part[PARTS] = { NO_VALUE };
 
-        steps[w->r->cell](w, c, item(w->g, c->wx, s), part);
+        steps[w->r->cell](w, item(w->g, w->wx, s), part);
         rows[s] = recurrent_standard_kept(w, s, joined(w->g, w->r->planes, part, 1), nought);
-        ys[s] = recurrent_standard_kept(w, s, c->h, nought);
-        c->h = recurrent_standard_kept(w, s, c->h, before.h);
+        ys[s] = recurrent_standard_kept(w, s, w->h, nought);
+        w->h = recurrent_standard_kept(w, s, w->h, h);
         if (w->r->cell == CELL_LSTM)
-            c->c = recurrent_standard_kept(w, s, c->c, before.c);
+            w->c = recurrent_standard_kept(w, s, w->c, c);
         TRY(w->g->status);
     }
     *y = turned(w, stacked(w->g, n, ys));
@@ -313,23 +310,23 @@ Status recurrent_standard(Graph *g, Node *n)
     for (int d = 0; d < r.dirs; d++) {
         ValueId bias;
         Way w;
-        Cell c;
 
         TRY(open_way(&w, g, n, &r, d, REC_LENS));
         bias = own(&w, REC_B);
-        c = (Cell){ .rec = own(&w, REC_R), .peep = own(&w, REC_P) };
-        c.h = own_or_zero(&w, REC_H0);
-        c.c = own_or_zero(&w, REC_C0);
-        c.wx = times_transposed(&w, turned(&w, n->in[REC_X]), own(&w, REC_W));
+        w.rec = own(&w, REC_R);
+        w.peep = own(&w, REC_P);
+        w.h = own_or_zero(&w, REC_H0);
+        w.c = own_or_zero(&w, REC_C0);
+        w.wx = times_transposed(&w, turned(&w, n->in[REC_X]), own(&w, REC_W));
         if (has_value(bias)) {
-            c.wx = add(&w, c.wx, columns(&w, bias, 0, r.gates));
-            c.rb = columns(&w, bias, r.gates, r.gates);
+            w.wx = add(&w, w.wx, columns(&w, bias, 0, r.gates));
+            w.rb = columns(&w, bias, r.gates, r.gates);
         }
         TRY(g->status);
-        TRY(recurrent_standard_walk(&w, &c, &y[d], &saved[d]));
+        TRY(recurrent_standard_walk(&w, &y[d], &saved[d]));
         y[d] = EMIT(g, Unsqueeze, NULL, y[d], emit_ints(g, 1, (int64_t[]){ 1 }));
-        h[d] = c.h;
-        last[d] = c.c;
+        h[d] = w.h;
+        last[d] = w.c;
     }
     if (has_out(n, REC_Y))
         graph_replace(g, n->out[REC_Y], joined(g, r.dirs, y, 1));
@@ -344,30 +341,33 @@ Status recurrent_standard(Graph *g, Node *n)
 
 /* ---- backward ---- */
 
-/* A step's saved values and its states before it; gradients by W x + Wb and by R h + Rb of each gate, and by the states
- * and peepholes. */
+/* A direction's sequences, reversed as in turned(), and gradients of all steps.  Of the present step: saved values, the
+ * states before it, and gradients by W x + Wb and by R h + Rb of each gate, by the states and by the peepholes. */
 typedef struct {
+    ValueId x, y, saved, dy;
+    ValueId *of_w, *of_r, *before, *inner, *dp; /* [steps] */
     ValueId part[PARTS], h, c;
-    ValueId of_w[4], of_r[4], dh, dc, dp;
-} Back;
+    ValueId by_w[4], by_r[4], dh, dc, by_peep;
+} Tape;
 
 /* The gradient by a gate's argument, from dy, the gradient by its value. */
-static ValueId through_gate(const Way *w, const Back *b, int gate, ValueId dy)
+static ValueId through_gate(const Way *w, const Tape *t, int gate, ValueId dy)
 {
     const Recurrence *r = w->r;
-    const ValueId y = b->part[gate == r->gates ? LSTM_OUT : gate];
+    const ValueId y = t->part[gate == r->gates ? LSTM_OUT : gate];
 
     if (r->slopes)
-        return mul(w, dy, b->part[r->values + gate]);
+        return mul(w, dy, t->part[r->values + gate]);
     if (r->act[w->dir][recurrence_activation(r, gate)].kind == ACT_RELU)
         return EMIT(w->g, Where, NULL, above(w, y, 0), dy, number(w, 0));
     return mul(w, dy, slope_at(w, &r->act[w->dir][recurrence_activation(r, gate)], NO_VALUE, y));
 }
 
 /* The gradient by the state through R's rows of gates [from, from + count). */
-static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int64_t from, int64_t count)
+static ValueId through_state(const Way *w, const ValueId *of_r, int64_t from, int64_t count)
 {
     Graph *g = w->g;
+    ValueId rec = w->rec;
     const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
     ValueId d = joined(g, (int)count, of_r + from, 1);
 
@@ -376,63 +376,56 @@ static ValueId through_state(const Way *w, ValueId rec, const ValueId *of_r, int
     return EMIT(g, MatMul, NULL, d, rec);
 }
 
-static void back_gru(const Way *w, Back *b, ValueId rec)
+static void back_gru(const Way *w, Tape *t)
 {
-    const ValueId z = b->part[GRU_Z], reset = b->part[GRU_R], d = b->dh;
-    const ValueId by_h = through_gate(w, b, GRU_H, mul(w, d, rest_of_one(w, z)));
-    const ValueId apart = EMIT(w->g, Sub, NULL, b->h, b->part[GRU_H]);
+    const ValueId z = t->part[GRU_Z], reset = t->part[GRU_R], d = t->dh;
+    const ValueId by_h = through_gate(w, t, GRU_H, mul(w, d, rest_of_one(w, z)));
+    const ValueId apart = EMIT(w->g, Sub, NULL, t->h, t->part[GRU_H]);
     ValueId by_reset, inner;
 
-    b->dh = mul(w, d, z);
-    b->of_w[GRU_H] = b->of_r[GRU_H] = by_h;
-    b->of_w[GRU_Z] = b->of_r[GRU_Z] = through_gate(w, b, GRU_Z, mul(w, d, apart));
+    t->dh = mul(w, d, z);
+    t->by_w[GRU_H] = t->by_r[GRU_H] = by_h;
+    t->by_w[GRU_Z] = t->by_r[GRU_Z] = through_gate(w, t, GRU_Z, mul(w, d, apart));
     if (w->r->before_reset) {
-        by_reset = mul(w, by_h, b->part[GRU_INNER]);
-        b->of_r[GRU_H] = mul(w, by_h, reset);
+        by_reset = mul(w, by_h, t->part[GRU_INNER]);
+        t->by_r[GRU_H] = mul(w, by_h, reset);
     } else {
-        inner = through_state(w, rec, b->of_r, GRU_H, 1);
-        by_reset = mul(w, inner, b->h);
-        b->dh = add(w, b->dh, mul(w, inner, reset));
+        inner = through_state(w, t->by_r, GRU_H, 1);
+        by_reset = mul(w, inner, t->h);
+        t->dh = add(w, t->dh, mul(w, inner, reset));
     }
-    b->of_w[GRU_R] = b->of_r[GRU_R] = through_gate(w, b, GRU_R, by_reset);
-    b->dh = add(w, b->dh, through_state(w, rec, b->of_r, 0, w->r->before_reset ? 3 : 2));
+    t->by_w[GRU_R] = t->by_r[GRU_R] = through_gate(w, t, GRU_R, by_reset);
+    t->dh = add(w, t->dh, through_state(w, t->by_r, 0, w->r->before_reset ? 3 : 2));
 }
 
-static void back_lstm(const Way *w, Back *b, ValueId rec, ValueId peep)
+static void back_lstm(const Way *w, Tape *t)
 {
-    const ValueId *part = b->part;
-    const ValueId by_o = through_gate(w, b, LSTM_O, mul(w, b->dh, part[LSTM_OUT]));
-    ValueId all = through_gate(w, b, w->r->gates, mul(w, b->dh, part[LSTM_O])), d;
+    const ValueId *part = t->part;
+    const ValueId by_o = through_gate(w, t, LSTM_O, mul(w, t->dh, part[LSTM_OUT]));
+    ValueId all = through_gate(w, t, w->r->gates, mul(w, t->dh, part[LSTM_O])), d;
 
-    all = add(w, b->dc, all);
-    if (has_value(peep))
-        all = add(w, all, mul(w, by_o, columns(w, peep, LSTM_O, 1)));
-    d = w->r->input_forget ? EMIT(w->g, Sub, NULL, part[LSTM_C], b->c) : part[LSTM_C];
-    b->of_w[LSTM_I] = through_gate(w, b, LSTM_I, mul(w, all, d));
-    b->of_w[LSTM_O] = by_o;
-    b->of_w[LSTM_F] = w->r->input_forget ? w->zero : through_gate(w, b, LSTM_F, mul(w, all, b->c));
-    b->of_w[LSTM_C] = through_gate(w, b, LSTM_C, mul(w, all, part[LSTM_I]));
-    b->dc = mul(w, all, part[LSTM_F]);
+    all = add(w, t->dc, all);
+    if (has_value(w->peep))
+        all = add(w, all, mul(w, by_o, columns(w, w->peep, LSTM_O, 1)));
+    d = w->r->input_forget ? EMIT(w->g, Sub, NULL, part[LSTM_C], t->c) : part[LSTM_C];
+    t->by_w[LSTM_I] = through_gate(w, t, LSTM_I, mul(w, all, d));
+    t->by_w[LSTM_O] = by_o;
+    t->by_w[LSTM_F] = w->r->input_forget ? w->zero : through_gate(w, t, LSTM_F, mul(w, all, t->c));
+    t->by_w[LSTM_C] = through_gate(w, t, LSTM_C, mul(w, all, part[LSTM_I]));
+    t->dc = mul(w, all, part[LSTM_F]);
     for (int q = 0; q < 4; q++)
-        b->of_r[q] = b->of_w[q];
-    b->dh = through_state(w, rec, b->of_r, 0, 4);
-    if (!has_value(peep))
+        t->by_r[q] = t->by_w[q];
+    t->dh = through_state(w, t->by_r, 0, 4);
+    if (!has_value(w->peep))
         return;
-    b->dc = add(w, b->dc, mul(w, b->of_w[LSTM_I], columns(w, peep, LSTM_I, 1)));
-    b->dc = add(w, b->dc, mul(w, b->of_w[LSTM_F], columns(w, peep, LSTM_F, 1)));
-    b->dp = joined(
+    t->dc = add(w, t->dc, mul(w, t->by_w[LSTM_I], columns(w, w->peep, LSTM_I, 1)));
+    t->dc = add(w, t->dc, mul(w, t->by_w[LSTM_F], columns(w, w->peep, LSTM_F, 1)));
+    t->by_peep = joined(
         w->g, 3,
-        (ValueId[]){ mul(w, b->of_w[LSTM_I], b->c), mul(w, by_o, part[LSTM_CELL]), mul(w, b->of_w[LSTM_F], b->c) }, 1);
+        (ValueId[]){ mul(w, t->by_w[LSTM_I], t->c), mul(w, by_o, part[LSTM_CELL]), mul(w, t->by_w[LSTM_F], t->c) }, 1);
 }
 
-/* A direction's sequences, reversed as in turned(), and gradients of all steps. */
-typedef struct {
-    ValueId x, y, saved, dy, rec, peep;
-    ValueId *of_w, *of_r, *before, *inner, *dp; /* [steps] */
-    ValueId dh, dc;
-} Tape;
-
-static Status open_tape(Tape *t, const Way *w)
+static Status open_tape(Tape *t, Way *w)
 {
     Graph *g = w->g;
     const int64_t n = w->r->steps;
@@ -448,8 +441,8 @@ static Status open_tape(Tape *t, const Way *w)
     t->dy = NO_VALUE;
     if (has_in(w->n, RECG_DY))
         t->dy = turned(w, EMIT(g, Gather, ATTRS(INT("axis", 1)), dy, emit_scalar(g, DT_INT64, w->dir)));
-    t->rec = own(w, RECG_R);
-    t->peep = own(w, RECG_P);
+    w->rec = own(w, RECG_R);
+    w->peep = own(w, RECG_P);
     t->dh = own_or_zero(w, RECG_DYH);
     t->dc = own_or_zero(w, RECG_DYC);
     return g->status;
@@ -459,28 +452,29 @@ static void step_back(const Way *w, Tape *t, int64_t s)
 {
     Graph *g = w->g;
     const ValueId saved = item(g, t->saved, s), nought = emit_scalar(g, w->type, 0);
-    Back b = { .dh = t->dh, .dc = t->dc };
+    const ValueId dh = t->dh, dc = t->dc;
 
     for (int i = 0; i < w->r->planes; i++)
-        b.part[i] = columns(w, saved, i, 1);
-    b.h = t->before[s] = s ? item(g, t->y, s - 1) : own_or_zero(w, RECG_H0);
+        t->part[i] = columns(w, saved, i, 1);
+    t->by_peep = NO_VALUE;
+    t->h = t->before[s] = s ? item(g, t->y, s - 1) : own_or_zero(w, RECG_H0);
     if (has_value(t->dy))
-        b.dh = add(w, b.dh, item(g, t->dy, s));
+        t->dh = add(w, t->dh, item(g, t->dy, s));
     if (w->r->cell == CELL_LSTM) {
-        b.c = s ? columns(w, item(g, t->saved, s - 1), LSTM_CELL, 1) : own_or_zero(w, RECG_C0);
-        back_lstm(w, &b, t->rec, t->peep);
-        t->dc = recurrent_standard_kept(w, s, b.dc, t->dc);
+        t->c = s ? columns(w, item(g, t->saved, s - 1), LSTM_CELL, 1) : own_or_zero(w, RECG_C0);
+        back_lstm(w, t);
+        t->dc = recurrent_standard_kept(w, s, t->dc, dc);
     } else if (w->r->cell == CELL_GRU)
-        back_gru(w, &b, t->rec);
+        back_gru(w, t);
     else {
-        b.of_w[0] = b.of_r[0] = through_gate(w, &b, 0, b.dh);
-        b.dh = through_state(w, t->rec, b.of_r, 0, 1);
+        t->by_w[0] = t->by_r[0] = through_gate(w, t, 0, t->dh);
+        t->dh = through_state(w, t->by_r, 0, 1);
     }
-    t->dh = recurrent_standard_kept(w, s, b.dh, t->dh);
-    t->of_w[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_w, 1), nought);
-    t->of_r[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, b.of_r, 1), nought);
-    t->inner[s] = w->r->cell == CELL_GRU && !w->r->before_reset ? b.part[GRU_INNER] : NO_VALUE;
-    t->dp[s] = has_value(b.dp) ? recurrent_standard_kept(w, s, b.dp, nought) : NO_VALUE;
+    t->dh = recurrent_standard_kept(w, s, t->dh, dh);
+    t->of_w[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, t->by_w, 1), nought);
+    t->of_r[s] = recurrent_standard_kept(w, s, joined(g, w->r->gates, t->by_r, 1), nought);
+    t->inner[s] = w->r->cell == CELL_GRU && !w->r->before_reset ? t->part[GRU_INNER] : NO_VALUE;
+    t->dp[s] = has_value(t->by_peep) ? recurrent_standard_kept(w, s, t->by_peep, nought) : NO_VALUE;
 }
 
 /* x[steps,batch,n] as [steps*batch,n]. */

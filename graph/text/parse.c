@@ -300,46 +300,38 @@ static Status declaration(Parser *p, ValueKind kind)
     return ST_OK;
 }
 
-typedef struct {
-    const char **name; /* "" for an absent one */
-    Value *value;      /* its parsed fields; device -2: that of the node */
-    Shape *shape;
-    int n;
-    bool typed; /* each has a type */
-} Outputs;
-
-static Status outputs(Parser *p, Outputs *o)
+/* Parses a node's outputs into *out [*n], fields of values: name "" for an absent one; shape NULL without a type;
+ * device -2: that of the node. */
+static Status outputs(Parser *p, Value **out, int *n)
 {
-    size_t cap_n = 0, cap_v = 0, cap_s = 0;
+    size_t cap = 0;
     bool more = true, given;
-    Value *v;
 
-    for (o->typed = true; more; o->n++) {
-        o->name = arena_grow(p->lex.arena, o->name, sizeof *o->name, (size_t)o->n, &cap_n);
-        o->value = arena_grow(p->lex.arena, o->value, sizeof *o->value, (size_t)o->n, &cap_v);
-        o->shape = arena_grow(p->lex.arena, o->shape, sizeof *o->shape, (size_t)o->n, &cap_s);
-        if (!o->name || !o->value || !o->shape)
+    for (*out = NULL, *n = 0; more; ++*n) {
+        Value *v = *out = arena_grow(p->lex.arena, *out, sizeof *v, (size_t)*n, &cap);
+        Shape shape;
+
+        if (!v)
             return FAIL_NOMEM();
-        o->name[o->n] = "";
-        v = &o->value[o->n];
-        *v = (Value){ .replica = -2, .device = -2 };
-        o->shape[o->n] = shape_scalar();
+        v += *n;
+        *v = (Value){ .name = "", .replica = -2, .device = -2 };
         if (at_word(p, "_")) {
             TRY(parse_next(p));
         } else {
-            TRY(new_name(p, &o->name[o->n]));
-            for (int i = 0; i < o->n; i++)
-                if (!strcmp(o->name[i], o->name[o->n]))
-                    return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, o->name[i]);
+            TRY(new_name(p, &v->name));
+            for (int i = 0; i < *n; i++)
+                if (!strcmp((*out)[i].name, v->name))
+                    return FAIL(E_MODEL, "line %d: %%%s is defined twice", p->tok.line, v->name);
             TRY(parse_accept(p, ":", &given));
             if (given)
-                TRY(parse_type(p, &v->dtype, &o->shape[o->n], NULL));
-            o->typed &= given;
+                TRY(parse_type(p, &v->dtype, &shape, NULL));
+            if (given && !(v->shape = arena_memdup(p->lex.arena, &shape, sizeof shape)))
+                return FAIL_NOMEM();
             TRY(parse_layout(p, &v->layout));
-            TRY(logical(p, &v->logical, o->name[o->n]));
+            TRY(logical(p, &v->logical, v->name));
             TRY(parse_place(p, &v->replica, &v->device));
         }
-        if (o->n > MAX_PORTS)
+        if (*n > MAX_PORTS)
             return FAIL(E_MODEL, "line %d: more than %d outputs", p->tok.line, MAX_PORTS);
         TRY(parse_accept(p, ",", &more));
     }
@@ -384,10 +376,10 @@ static Status inputs(Parser *p, ValueId **out, int *n)
 }
 
 /* Gives the node's outputs the place, original and layout that were parsed. */
-static void copy_marks(Graph *g, Node *n, const Outputs *o)
+static void copy_marks(Graph *g, Node *n, const Value *out)
 {
-    for (int i = 0; i < n->n_out && i < o->n; i++) {
-        const Value *parsed = &o->value[i];
+    for (int i = 0; i < n->n_out; i++) {
+        const Value *parsed = &out[i];
         Value *v = has_value(n->out[i]) ? value(g, n->out[i]) : NULL;
 
         if (!v)
@@ -403,18 +395,26 @@ static void copy_marks(Graph *g, Node *n, const Outputs *o)
 static Status node(Parser *p)
 {
     int16_t replica = -1, device = -1;
-    Outputs o = { 0 };
     const OpDef *op = NULL;
+    const char **names;
+    bool typed = true;
     ValueId *in;
+    Value *out;
     Node *n;
     Status st;
-    int n_in, line = p->tok.line;
+    int n_in, n_out, line = p->tok.line;
 
-    TRY(outputs(p, &o));
+    TRY(outputs(p, &out, &n_out));
+    if (!(names = ARENA_NEW(p->lex.arena, const char *, n_out)))
+        return FAIL_NOMEM();
+    for (int i = 0; i < n_out; i++) {
+        names[i] = out[i].name;
+        typed &= !*names[i] || out[i].shape;
+    }
     TRY(parse_punct(p, "="));
     TRY(op_name(p, &op));
     TRY(inputs(p, &in, &n_in));
-    if (!(n = graph_add_node(p->g, op, NULL, NULL, n_in, in, o.n, o.name)))
+    if (!(n = graph_add_node(p->g, op, NULL, NULL, n_in, in, n_out, names)))
         return p->g->status;
     TRY(attributes(p, n));
     n->name = NULL;
@@ -426,16 +426,16 @@ static Status node(Parser *p)
     TRY(parse_place(p, &replica, &device));
     n->replica = replica;
     n->device = device;
-    copy_marks(p->g, n, &o);
+    copy_marks(p->g, n, out);
     if (!n->name)
         n->name = text_default_node_name(p->g, n);
-    if (!(st = node_normalise(p->g, n)) && !o.typed)
+    if (!(st = node_normalise(p->g, n)) && !typed)
         st = node_infer(p->g, n);
     if (st)
         return status_prefix(st, "line %d", line);
-    for (int i = 0; o.typed && i < n->n_out; i++)
+    for (int i = 0; typed && i < n->n_out; i++)
         if (has_value(n->out[i]))
-            set_out(p->g, n, i, o.value[i].dtype, &o.shape[i]);
+            set_out(p->g, n, i, out[i].dtype, out[i].shape);
     return p->g->status;
 }
 
