@@ -122,7 +122,7 @@ struct Report {
     StepTime time;
     int *device_of; /* [replicas]; -1: it has no node */
     size_t cap_note, cap_stage, cap_decision, cap_collective, cap_way;
-    ShapeTable shapes; /* of decisions */
+    HashTable shapes; /* of decisions */
 };
 typedef struct Report Report;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
+#include "graph/base/hash_table.h"
 #include "graph/ir/body.h"
 #include "graph/ir/op.h"
 
@@ -71,93 +71,53 @@ const int64_t *node_ints(const Node *n, const char *name, int *count)
 
 const Graph *node_graph(const Node *n, const char *name) { return declared(n, name, A_GRAPH)->graph; }
 
-/* ---- the table of a graph's lists ---- */
+/* ---- the table of a graph's lists, each of which a nameless attribute ends ---- */
 
-struct AttrTable {
-    struct {
-        const Attr *list;
-        int n;
-    } * slot; /* open addressing */
-    uint32_t n, cap;
-};
-
-static bool lists_same(const Attr *a, const Attr *b, int n)
+static bool is_list(const void *item, const void *key)
 {
-    for (int i = 0; i < n; i++)
-        if (a[i].type != b[i].type || strcmp(a[i].name, b[i].name) || !attr_same(&a[i], &b[i]))
+    const Attr *a = item, *b = key;
+
+    for (; a->name && b->name; a++, b++)
+        if (a->type != b->type || strcmp(a->name, b->name) || !attr_same(a, b))
             return false;
-    return true;
+    return !a->name && !b->name;
 }
 
-/* The slot of an equal list, or the free slot for it. */
-static uint32_t attr_slot_of(const struct AttrTable *t, const Attr *list, int n)
-{
-    uint64_t h = HASH_BEGIN;
-    uint32_t i;
-
-    for (int k = 0; k < n; k++)
-        h = hash_int(h, (int64_t)attr_hash(&list[k]));
-    i = (uint32_t)h & (t->cap - 1);
-    while (t->slot[i].list && !(t->slot[i].n == n && lists_same(t->slot[i].list, list, n)))
-        i = (i + 1) & (t->cap - 1);
-    return i;
-}
-
-static bool attr_reserve(Graph *g)
-{
-    struct AttrTable *t = g->attrs, old;
-
-    if (!t && !(t = g->attrs = ARENA_NEW(g->arena, struct AttrTable, 1)))
-        return false;
-    if (t->n * 2 < t->cap)
-        return true;
-    old = *t;
-    t->cap = old.cap ? old.cap * 2 : 16;
-    if (!(t->slot = arena_array(g->arena, sizeof *t->slot, t->cap))) {
-        *t = old;
-        return false;
-    }
-    for (uint32_t i = 0; i < old.cap; i++)
-        if (old.slot[i].list)
-            t->slot[attr_slot_of(t, old.slot[i].list, old.slot[i].n)] = old.slot[i];
-    arena_give_back(g->arena, old.slot, old.cap * sizeof *old.slot);
-    return true;
-}
-
-/* The graph's list that equals `list`, added if it has none; NULL on failure (g->status). */
+/* The graph's list that equals `list`, of n attributes, added if it has none; NULL on failure (g->status). */
 static const Attr *attr_share(Graph *g, const Attr *list, int n)
 {
+    uint64_t h = HASH_BEGIN;
+    const Attr *own;
     Attr *copy;
-    uint32_t at;
 
-    if (!attr_reserve(g)) {
+    for (int i = 0; i < n; i++)
+        h = hash_int(h, (int64_t)attr_hash(&list[i]));
+    if (!hash_table_reserve(&g->attrs, g->arena)) {
         graph_fail_nomem(g);
         return NULL;
     }
-    at = attr_slot_of(g->attrs, list, n);
-    if (g->attrs->slot[at].list)
-        return g->attrs->slot[at].list;
-    if (!(copy = ARENA_NEW(g->arena, Attr, n)))
+    if ((own = hash_table_find(&g->attrs, h, is_list, list)))
+        return own;
+    if (!(copy = ARENA_NEW(g->arena, Attr, n + 1)))
         graph_fail_nomem(g);
     for (int i = 0; copy && i < n; i++)
         if (!attr_copy(g, &copy[i], &list[i]))
             graph_fail_nomem(g);
     if (g->status)
         return NULL;
-    g->attrs->slot[at].list = copy;
-    g->attrs->slot[at].n = n;
-    g->attrs->n++;
+    hash_table_add(&g->attrs, h, copy);
     return copy;
 }
 
 /* ---- changing ---- */
 
-enum { FEW = 16 }; /* lists up to this length are built on the stack */
+enum { FEW = 16 }; /* lists shorter than this are built on the stack */
 
-/* Room for n attributes: `few` where that is enough.  NULL: out of memory (g->status). */
+/* Room for n attributes and the nameless one that ends them: `few` where that is enough.  NULL: out of memory
+ * (g->status). */
 static Attr *room_for(Graph *g, Attr few[FEW], int n)
 {
-    Attr *room = n <= FEW ? few : malloc((size_t)n * sizeof *room);
+    Attr *room = n < FEW ? few : malloc(((size_t)n + 1) * sizeof *room);
 
     if (!room)
         graph_fail_nomem(g);
@@ -172,11 +132,13 @@ static Attr *find_in(Attr *list, int n, const char *name)
     return NULL;
 }
 
-/* Gives the node a list. */
-static void set_list(Graph *g, Node *node, const Attr *list, int n)
+/* Gives the node a list, which has room for the end. */
+static void set_list(Graph *g, Node *node, Attr *list, int n)
 {
-    const Attr *shared = n ? attr_share(g, list, n) : NULL;
+    const Attr *shared;
 
+    list[n] = (Attr){ .name = NULL };
+    shared = n ? attr_share(g, list, n) : NULL;
     if (g->status)
         return;
     node->attr = shared;

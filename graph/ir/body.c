@@ -149,53 +149,21 @@ bool body_same(const Graph *a, const Graph *b)
 
 /* ---- sharing ---- */
 
-struct BodyTable {
-    const Graph **slot; /* open addressing */
-    uint32_t n, cap;
-};
-
-/* The slot of an equal body, or the free slot for it. */
-static uint32_t body_slot_of(const struct BodyTable *t, const Graph *body)
-{
-    uint32_t i = (uint32_t)body_hash(body) & (t->cap - 1);
-
-    while (t->slot[i] && !body_same(t->slot[i], body))
-        i = (i + 1) & (t->cap - 1);
-    return i;
-}
-
-static bool body_reserve(Graph *g)
-{
-    struct BodyTable *t = g->bodies, old;
-
-    if (!t && !(t = g->bodies = ARENA_NEW(g->arena, struct BodyTable, 1)))
-        return false;
-    if (t->n * 2 < t->cap)
-        return true;
-    old = *t;
-    t->cap = old.cap ? old.cap * 2 : 16;
-    if (!(t->slot = ARENA_NEW(g->arena, const Graph *, t->cap))) {
-        *t = old;
-        return false;
-    }
-    for (uint32_t i = 0; i < old.cap; i++)
-        if (old.slot[i])
-            t->slot[body_slot_of(t, old.slot[i])] = old.slot[i];
-    return true;
-}
+static bool is_body(const void *item, const void *key) { return body_same(item, key); }
 
 const Graph *body_share(Graph *g, const Graph *body)
 {
-    uint32_t at;
+    const Graph *own;
+    uint64_t h;
 
     if (!body || body->arena == g->arena || g->status)
         return body;
-    if (!body_reserve(g)) {
+    if (!hash_table_reserve(&g->bodies, g->arena)) {
         graph_fail_nomem(g);
         return NULL;
     }
-    at = body_slot_of(g->bodies, body);
-    if (!g->bodies->slot[at] && (g->bodies->slot[at] = graph_copy_inside(g, body)))
-        g->bodies->n++;
-    return g->bodies->slot[at];
+    h = body_hash(body);
+    if (!(own = hash_table_find(&g->bodies, h, is_body, body)) && (own = graph_copy_inside(g, body)))
+        hash_table_add(&g->bodies, h, own);
+    return own;
 }

@@ -171,14 +171,14 @@ struct Graph {
     Status status; /* sticky: the first failure of emit and the other builders */
     size_t cap_value, cap_node, cap_input, cap_output, cap_update;
     struct NameTable *names;
-    struct BodyTable *bodies; /* bodies of its nodes (graph/ir/body.c); NULL: none */
-    ShapeTable shapes;        /* shapes of its values */
-    struct AttrTable *attrs;  /* attribute lists of its nodes (graph/ir/attr.c); NULL: none */
-    Node *placeholder;        /* a removed node that fills the places of moved nodes; NULL: none moved */
-    const char *purpose;      /* name of nodes that are added without one; NULL: made from the operator's */
-    Phase phase;              /* phase of nodes that are added */
-    bool is_body;             /* a body: its arena is another graph's */
-    Rewrite *rewrite;         /* the one that is open (graph/ir/rewrite.h), or NULL */
+    HashTable bodies;    /* bodies of its nodes (graph/ir/body.c) */
+    HashTable shapes;    /* shapes of its values */
+    HashTable attrs;     /* attribute lists of its nodes (graph/ir/attr.c) */
+    Node *placeholder;   /* a removed node that fills the places of moved nodes; NULL: none moved */
+    const char *purpose; /* name of nodes that are added without one; NULL: made from the operator's */
+    Phase phase;         /* phase of nodes that are added */
+    bool is_body;        /* a body: its arena is another graph's */
+    Rewrite *rewrite;    /* the one that is open (graph/ir/rewrite.h), or NULL */
 };
 
 Graph *graph_create(const char *name);                         /* NULL when out of memory */

@@ -2,16 +2,11 @@
 #ifndef DPX_SHAPE_TABLE_H
 #define DPX_SHAPE_TABLE_H
 
-#include "graph/base/arena.h"
+#include "graph/base/hash_table.h"
 #include "graph/tensor/shape.h"
-
-typedef struct {
-    const Shape **slot;
-    uint32_t n, cap;
-} ShapeTable; /* { 0 }: empty */
 
 /* Returns the table's shape that equals s, added if there is none.  Always to be called with the same arena, which owns
  * the table and its shapes.  NULL: out of memory. */
-const Shape *shapes_share(ShapeTable *t, Arena *a, const Shape *s);
+const Shape *shapes_share(HashTable *t, Arena *a, const Shape *s);
 
 #endif
