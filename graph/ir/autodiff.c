@@ -5,11 +5,11 @@
  * added as they arrive, in an order that the order of the nodes fixes.  New nodes are appended behind the forward pass
  * and stay in topological order.  Each is named after the node, or the parameter, whose gradient it computes. */
 #include "graph/ir/autodiff.h"
-#include "graph/ops/binary.gen.h"
 
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ops/binary.gen.h"
 
 static bool differentiable(const Graph *g, ValueId v) { return has_value(v) && dtype_is_float(value(g, v)->dtype); }
 

@@ -1,12 +1,13 @@
 /* Formulas as graphs.  Since types are inferred at once, helpers leave out nodes without effect: a reshape to the same
  * shape, a cast to the same type, a sum over no axes.  So gradients need no special cases. */
 #include "graph/ir/emit.h"
+
+#include <assert.h>
+
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/view.gen.h"
-
-#include <assert.h>
 
 Node *emit_multi(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in, int n_out, ValueId *out)
 {

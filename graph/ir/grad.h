@@ -19,6 +19,8 @@ static inline const Value *grad_in_value(Grad *gr, int i) { return value(gr->g, 
 /* NO_VALUE when zero; never for an operator of one output, whose grad is then not called. */
 static inline ValueId grad_dout(Grad *gr, int i) { return i < gr->node->n_out ? gr->dout[i] : NO_VALUE; }
 static inline bool grad_wanted(Grad *gr, int i) { return i < gr->node->n_in && gr->wanted[i]; }
+/* A number of the type of input 0. */
+static inline ValueId grad_number(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 /* grad_dout, or zeros of the output's shape. */
 ValueId grad_dout_or_zeros(Grad *gr, int i);
 /* grad_dout, cast to float32 if it has 16 bits: for sums, which grad_set_narrow then rounds once. */

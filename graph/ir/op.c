@@ -151,6 +151,13 @@ Status node_infer(Graph *g, Node *n)
     return g->status;
 }
 
+Status train_alone(Graph *g, Node *n, const TrainMode *mode)
+{
+    if (!mode->batch)
+        graph_replace(g, n->out[0], n->in[0]);
+    return g->status;
+}
+
 void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape)
 {
     Value *v;

@@ -306,6 +306,9 @@ const char *node_text(const Graph *g, const Node *n);
 const AttrDecl *op_attr_decl(const OpDef *op, const char *name); /* NULL: it has no such attribute */
 bool attr_is_default(const AttrDecl *d, const Attr *a);
 
+/* OpDef.train of operators that matter only in training: otherwise the node is replaced by its input 0. */
+Status train_alone(Graph *g, Node *n, const TrainMode *mode) CHECKED;
+
 /* ---- for infer functions ---- */
 void set_out(Graph *g, Node *n, int i, DType dtype, const Shape *shape); /* a no-op for an absent output */
 static inline const Value *in_value(const Graph *g, const Node *n, int i) { return value(g, n->in[i]); }

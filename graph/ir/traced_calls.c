@@ -5,26 +5,26 @@
 
 #include "graph/base/numtext.h"
 
-bool piece_is(Piece p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
+bool text_part_is(TextPart p, const char *text) { return strlen(text) == p.n && !strncmp(p.s, text, p.n); }
 /* The letters, digits, '_' and '.' at s. */
-static Piece word_at(const char *s)
+static TextPart word_at(const char *s)
 {
-    return (Piece){ s, strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") };
+    return (TextPart){ s, strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") };
 }
 
-Piece call_name(const char *call) { return call && *call == '%' ? word_at(call + 1) : (Piece){ "", 0 }; }
+TextPart call_name(const char *call) { return call && *call == '%' ? word_at(call + 1) : (TextPart){ "", 0 }; }
 
 /* "aten.mul.Tensor"; empty when there is none. */
-static Piece target_of(const char *call)
+static TextPart target_of(const char *call)
 {
     const char *at = call ? strstr(call, "[target=torch.ops.") : NULL;
 
-    return at ? word_at(at + strlen("[target=torch.ops.")) : (Piece){ "", 0 };
+    return at ? word_at(at + strlen("[target=torch.ops.")) : (TextPart){ "", 0 };
 }
 
 bool call_is(const char *call, const char *operator)
 {
-    const Piece target = target_of(call);
+    const TextPart target = target_of(call);
     const size_t n = strlen(operator);
 
     return target.n >= n && !strncmp(target.s, operator, n) && (target.n == n || target.s[n] == '.');
@@ -38,7 +38,7 @@ static const char *arguments_of(const char *call)
     return at ? at + strlen("](args = (") : NULL;
 }
 
-bool call_next(Piece *argument, const char **at)
+bool call_next(TextPart *argument, const char **at)
 {
     const char *s = *at && **at == '%' ? arguments_of(*at) : *at;
 
@@ -86,7 +86,7 @@ bool call_has_statistics(const char *call)
 }
 
 /* Does the name consist of one of `begins` and, optionally, '_' and a number? */
-static bool is_called(Piece name, const char *const *begins, size_t n_begins)
+static bool is_called(TextPart name, const char *const *begins, size_t n_begins)
 {
     for (size_t i = 0; i < n_begins; i++) {
         size_t k = strlen(begins[i]);
@@ -103,14 +103,14 @@ static bool is_called(Piece name, const char *const *begins, size_t n_begins)
     return false;
 }
 
-bool call_detaches(Piece name)
+bool call_detaches(TextPart name)
 {
     static const char *const begins[] = { "detach_copy", "detach_", "detach" };
 
     return is_called(name, begins, sizeof begins / sizeof *begins);
 }
 
-bool call_copies(Piece name)
+bool call_copies(TextPart name)
 {
     static const char *const begins[] = { "clone" };
 
@@ -129,7 +129,7 @@ int call_users(const char *call)
 
 NormMode call_norm(const char *call)
 {
-    const Piece target = target_of(call);
+    const TextPart target = target_of(call);
     const char *at = arguments_of(call), *on, *off;
 
     if (!at || !target.n)
@@ -147,11 +147,11 @@ NormMode call_norm(const char *call)
 
 /* ---- the signature ---- */
 
-static Piece quoted_at(const char *s)
+static TextPart quoted_at(const char *s)
 {
     const char *end = s && (*s == '\'' || *s == '"') ? strchr(s + 1, *s) : NULL;
 
-    return end ? (Piece){ s + 1, (size_t)(end - s - 1) } : (Piece){ "", 0 };
+    return end ? (TextPart){ s + 1, (size_t)(end - s - 1) } : (TextPart){ "", 0 };
 }
 
 /* Reads "name: KIND target='...'", up to `end`. */

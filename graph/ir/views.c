@@ -16,7 +16,8 @@ static bool add_digit(Strided *s, Digit d)
     return true;
 }
 
-void strided_rows(Strided *s, const Shape *shape)
+/* All elements of a value of that shape in row-major order. */
+static void strided_rows(Strided *s, const Shape *shape)
 {
     *s = (Strided){ .rank = shape->rank };
     for (int a = 0; a < shape->rank; a++)

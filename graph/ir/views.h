@@ -22,8 +22,6 @@ typedef struct {
     Digit digit[STRIDED_DIGITS]; /* by axis; an axis of size 1 has none */
 } Strided;
 
-/* All elements of a value of that shape in row-major order. */
-void strided_rows(Strided *s, const Shape *shape);
 /* Each of these changes the view as the operator does; false, with `s` undefined, if digits cannot express that. */
 bool strided_reshape(Strided *s, const Shape *to);
 bool strided_permute(Strided *s, const int64_t *perm);

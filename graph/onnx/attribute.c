@@ -1,10 +1,9 @@
 /* Attributes: references to attributes of functions, and the conversion of AttributeProto to Attr. */
-#include "graph/onnx/importer.h"
-
 #include <limits.h>
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "graph/onnx/importer.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

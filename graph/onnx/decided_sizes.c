@@ -4,10 +4,10 @@
  * (graph/ops/decided.c) reads the number, holds the value 10, and makes a run with another number fail.  Numbers that
  * do not depend on sizes of inputs need none. */
 #include "graph/ir/emit.h"
+#include "graph/onnx/importer.h"
 #include "graph/ops/decided.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/index.gen.h"
-#include "graph/onnx/importer.h"
 
 /* Emits a Decided node for v.  Counts it against the limit of nodes. */
 static Status emit_decided(Importer *im, ValueId v, int64_t is, const char *what)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/onnx/embedding_bag.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
@@ -22,7 +23,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/onnx/embedding_bag.h"
 
 typedef struct {
     Importer *im;

@@ -6,10 +6,11 @@
  * If the caller can compute many nodes at once, nodes of the model itself wait until a node needs values
  * (evaluate_part.c).  Nodes are counted, those of each trip too, and results are charged to the budget, so that an
  * endless loop and a huge shape end in an error. */
+#include "graph/onnx/evaluate.h"
+
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/onnx/evaluate.h"
 
 /* ---- nodes ---- */
 
@@ -171,7 +172,7 @@ static Status set_given(Importer *im, ScopeEntry *e, const OnnxValue *given)
 
 Status evaluate_input(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
 {
-    Evaluation *run = im->run;
+    FileRun *run = im->run;
     OnnxValue given = { 0 };
     OnnxType type;
 
@@ -223,7 +224,7 @@ static Status take_output(OnnxValue *out, Importer *im, const Body *b, const Sco
 Status evaluate_outputs(Importer *im, const Body *b)
 {
     const Onnx__GraphProto *gp = im->model->graph;
-    Evaluation *run = im->run;
+    FileRun *run = im->run;
 
     TRY(evaluate_read(im, b));
     if (!(run->output = ARENA_NEW(run->arena, OnnxNamedValue, gp->n_output)))
@@ -245,13 +246,13 @@ Status evaluate_outputs(Importer *im, const Body *b)
 Status onnx_evaluate_file(OnnxNamedValue **out, int *n_out, Arena *arena, const char *path, const ImportOptions *opt,
                           OnnxInput *input, void *user)
 {
-    Evaluation run = { .input = input,
-                       .user = user,
-                       .arena = arena,
-                       .file_modes = opt && opt->file_modes,
-                       .seed = opt ? opt->seed : 0,
-                       .compute = opt ? opt->compute : NULL,
-                       .compute_user = opt ? opt->compute_user : NULL };
+    FileRun run = { .input = input,
+                    .user = user,
+                    .arena = arena,
+                    .file_modes = opt && opt->file_modes,
+                    .seed = opt ? opt->seed : 0,
+                    .compute = opt ? opt->compute : NULL,
+                    .compute_user = opt ? opt->compute_user : NULL };
     Graph *rest;
 
     TRY(import_file(&rest, NULL, path, opt, &run));

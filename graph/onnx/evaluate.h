@@ -4,7 +4,7 @@
 
 #include "graph/onnx/importer.h"
 
-typedef struct Evaluation {
+typedef struct FileRun {
     OnnxInput *input;
     void *user;
     OnnxCompute *compute; /* NULL: nodes are computed one by one */
@@ -18,7 +18,7 @@ typedef struct Evaluation {
     uint32_t n_read; /* nodes of the graph that have been computed */
     bool *is_data;   /* by value, for those below n_data: given or computed */
     uint32_t n_data;
-} Evaluation;
+} FileRun;
 
 /* Makes v the constant t, which must live as long as the graph, and marks it as data. */
 Status evaluate_fix(Importer *im, ValueId v, const Tensor *t) CHECKED;

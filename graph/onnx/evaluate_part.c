@@ -1,10 +1,10 @@
 /* Nodes of an evaluation that are computed together: those read since values were last needed become a graph of their
  * own.  Its inputs are the data that they read, its outputs the values that the rest of the file reads.  Small integer
  * data stay constants, for they may be shapes. */
-#include "graph/onnx/evaluate.h"
-#include "graph/ir/rewrite.h"
-
 #include <string.h>
+
+#include "graph/ir/rewrite.h"
+#include "graph/onnx/evaluate.h"
 
 enum { MAX_SHAPE = 32 };
 

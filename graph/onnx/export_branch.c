@@ -4,9 +4,9 @@
  * The graph and each branch is a region.  A node belongs to the innermost region that contains all its readers.  A Gate
  * or Enter node (graph/ops/branch.c) is not written if it leads into its own region, because a subgraph sees the values
  * around it.  In other regions it is written as the operators that it computes; they are not lazy. */
-#include "graph/onnx/export.h"
-
 #include <string.h>
+
+#include "graph/onnx/export.h"
 
 enum { NOWHERE = -1, ROOT = 0 };
 

@@ -3,12 +3,11 @@
  * Attributes with their default value are left out, so that attributes of dpexec do not leak into ONNX's operators.  An
  * operator of dpexec, or one with an ATTR_OURS that is not the default, is written in dpexec's domain; the importer
  * finds ONNX's operators there, too. */
-#include "graph/onnx/export.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "graph/onnx/export.h"
 #include "graph/tensor/narrow_types.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k

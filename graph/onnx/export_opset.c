@@ -4,9 +4,9 @@
  * again: an operator's `respell` undoes its `import`.  Types need no check: nodes of the file were valid in its opset,
  * and nodes that dpexec added use types that every opset has.  Broadcasting differs before opset 7, the oldest that is
  * written. */
-#include "graph/onnx/export.h"
-
 #include <string.h>
+
+#include "graph/onnx/export.h"
 
 enum { OLDEST = 7 };
 

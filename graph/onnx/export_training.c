@@ -1,12 +1,11 @@
 /* The export of a model with training_info (training.c reads it).  The algorithm is a whole step with its own forward
  * pass, which may differ from the model's in training.  It shares inputs and initializers with the model. */
-#include "graph/onnx/export.h"
-#include "graph/ops/cast.gen.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/onnx/export.h"
+#include "graph/ops/cast.gen.h"
 
 /* Gives the step's inputs, states and constants that the model declares the model's names, and reserves all other names
  * of the model. */

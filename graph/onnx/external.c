@@ -7,8 +7,6 @@
  * Caches of models store files elsewhere and link to them: snapshots/main/model.onnx -> ../../blobs/1a and
  * snapshots/main/model.onnx_data -> ../../blobs/2b.  So if a part of the path is a symbolic link, all links are
  * followed, and the file must lie in the folder that the model's own path resolves to (here blobs/), or below it. */
-#include "graph/onnx/importer.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +17,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "graph/onnx/importer.h"
 
 typedef struct File {
     struct File *next;

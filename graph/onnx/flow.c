@@ -9,13 +9,14 @@
  * A subgraph sees the names around its node and must not define one of them again.  The names of its nodes begin with
  * the node's name and the trip, "loop/3/".  Its constants are the same in all trips, so that a weight in a loop is one
  * parameter. */
+#include "graph/onnx/flow.h"
+
 #include <string.h>
 
 #include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/onnx/flow.h"
 
 /* Limits of a Loop whose number of trips depends on data: all trips are computed. */
 enum { MAX_DATA_TRIPS = 64, MAX_DATA_NODES = 1 << 15 };
@@ -35,7 +36,8 @@ Status flow_subgraph(const Onnx__GraphProto **out, const Onnx__NodeProto *p, con
     return ST_OK;
 }
 
-Status flow_list_element(int64_t *out, const Flow *f, const char *name, size_t n, size_t i, int64_t low, int64_t high)
+Status flow_list_element(int64_t *out, const FlowImport *f, const char *name, size_t n, size_t i, int64_t low,
+                         int64_t high)
 {
     const Onnx__AttributeProto *a;
 
@@ -54,7 +56,7 @@ Status flow_list_element(int64_t *out, const Flow *f, const char *name, size_t n
 
 /* ---- subgraphs ---- */
 
-Status flow_enter(Flow *f, const Onnx__GraphProto *gp, int64_t trip)
+Status flow_enter(FlowImport *f, const Onnx__GraphProto *gp, int64_t trip)
 {
     Importer *im = f->im;
     const Body *b = f->b;
@@ -83,7 +85,7 @@ Status flow_enter(Flow *f, const Onnx__GraphProto *gp, int64_t trip)
     return import_initializers(im, &f->inner, gp);
 }
 
-Status flow_bind(Flow *f, const Onnx__ValueInfoProto *formal, const ScopeEntry *given)
+Status flow_bind(FlowImport *f, const Onnx__ValueInfoProto *formal, const ScopeEntry *given)
 {
     ScopeEntry *e;
 
@@ -105,7 +107,7 @@ static Status flow_result(const ScopeEntry **out, const Body *inner, const Onnx_
     return ST_OK;
 }
 
-static Status tensor_result(ValueId *out, const Flow *f, const Onnx__ValueInfoProto *p)
+static Status tensor_result(ValueId *out, const FlowImport *f, const Onnx__ValueInfoProto *p)
 {
     const ScopeEntry *e;
 
@@ -116,18 +118,18 @@ static Status tensor_result(ValueId *out, const Flow *f, const Onnx__ValueInfoPr
     return ST_OK;
 }
 
-const ScopeEntry *flow_input(const Flow *f, size_t i)
+const ScopeEntry *flow_input(const FlowImport *f, size_t i)
 {
     return i < f->p->n_input && *f->p->input[i] ? body_find(f->b, f->p->input[i]) : NULL;
 }
 
-void flow_set_output(const Flow *f, size_t i, const ScopeEntry *to)
+void flow_set_output(const FlowImport *f, size_t i, const ScopeEntry *to)
 {
     if (i < f->p->n_output && *f->p->output[i])
         entry_copy(scope_find(&f->b->scope, f->p->output[i]), to);
 }
 
-Status flow_decided(const Flow *f, ValueId v, int64_t is, const char *what, const char *name)
+Status flow_decided(const FlowImport *f, ValueId v, int64_t is, const char *what, const char *name)
 {
     return decided_number(f->im, v, is,
                           arena_printf(f->im->scratch, "%s: %s '%.100s'", proto_text(f->im, f->p), what, name));
@@ -136,7 +138,7 @@ Status flow_decided(const Flow *f, ValueId v, int64_t is, const char *what, cons
 /* ---- If ---- */
 
 /* Reads the branch `which`, and sets `out` to its outputs. */
-static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
+static Status import_branch(ScopeEntry *out, FlowImport *f, const char *which)
 {
     const Onnx__GraphProto *gp;
     const ScopeEntry *e;
@@ -154,10 +156,10 @@ static Status import_branch(ScopeEntry *out, Flow *f, const char *which)
     return ST_OK;
 }
 
-bool flow_has_problems(const Flow *f) { return f->im->problems.n > f->problems; }
+bool flow_has_problems(const FlowImport *f) { return f->im->problems.n > f->problems; }
 
 /* Reads both branches, and makes each output a choice. */
-static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
+static Status import_both(ScopeEntry *out, FlowImport *f, ValueId condition)
 {
     Importer *im = f->im;
     ScopeEntry *other = ARENA_NEW(im->scratch, ScopeEntry, f->p->n_output);
@@ -182,7 +184,8 @@ static Status import_both(ScopeEntry *out, Flow *f, ValueId condition)
 
 /* Checks v, which is not known before the run, as far as its type and shape are: it must be one number of type
  * `expected`.  `what` and `name` name it in messages. */
-static Status flow_check_number(const Flow *f, ValueId v, const char *what, const char *name, const char *expected)
+static Status flow_check_number(const FlowImport *f, ValueId v, const char *what, const char *name,
+                                const char *expected)
 {
     const DType t = value(f->im->g, v)->dtype;
     const Shape *s = value(f->im->g, v)->shape;
@@ -195,7 +198,7 @@ static Status flow_check_number(const Flow *f, ValueId v, const char *what, cons
     return ST_OK;
 }
 
-static Status import_if(Flow *f)
+static Status import_if(FlowImport *f)
 {
     ScopeEntry *out = ARENA_NEW(f->im->scratch, ScopeEntry, f->p->n_output);
     const ScopeEntry *c = flow_input(f, 0);
@@ -221,7 +224,7 @@ static Status import_if(Flow *f)
 
 /* ---- trips ---- */
 
-Status flow_begin_trips(Flow *f, size_t n_carried, size_t first)
+Status flow_begin_trips(FlowImport *f, size_t n_carried, size_t first)
 {
     Arena *a = f->im->scratch;
 
@@ -238,7 +241,7 @@ Status flow_begin_trips(Flow *f, size_t n_carried, size_t first)
     return f->carried && f->scanned && f->cap ? ST_OK : FAIL_NOMEM();
 }
 
-Status flow_carry_in(Flow *f, size_t first)
+Status flow_carry_in(FlowImport *f, size_t first)
 {
     for (size_t i = 0; i < f->n_carried; i++) {
         const ScopeEntry *e = flow_input(f, first + i);
@@ -250,7 +253,7 @@ Status flow_carry_in(Flow *f, size_t first)
     return ST_OK;
 }
 
-Status flow_run_trip(Flow *f, size_t first)
+Status flow_run_trip(FlowImport *f, size_t first)
 {
     int64_t number;
 
@@ -276,7 +279,7 @@ Status flow_run_trip(Flow *f, size_t first)
     return ST_OK;
 }
 
-Status flow_stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProto *p, int64_t axis)
+Status flow_stack_nothing(ValueId *out, const FlowImport *f, const Onnx__ValueInfoProto *p, int64_t axis)
 {
     const Onnx__TypeProto *type = p->type;
     Shape s = shape_unknown(), whole;
@@ -302,7 +305,7 @@ Status flow_stack_nothing(ValueId *out, const Flow *f, const Onnx__ValueInfoProt
     return f->im->g->status;
 }
 
-Status flow_stack(ValueId *out, Flow *f, size_t k, int64_t axis, bool backward)
+Status flow_stack(ValueId *out, FlowImport *f, size_t k, int64_t axis, bool backward)
 {
     Graph *g = f->im->g;
     ValueId *item = f->scanned[k], axes;
@@ -321,7 +324,7 @@ Status flow_stack(ValueId *out, Flow *f, size_t k, int64_t axis, bool backward)
     return g->status;
 }
 
-Status flow_set_stacked(Flow *f, size_t first, size_t k, int64_t axis, bool backward)
+Status flow_set_stacked(FlowImport *f, size_t first, size_t k, int64_t axis, bool backward)
 {
     size_t i = f->n_carried + k;
     ScopeEntry e = { .node = -1 };
@@ -337,7 +340,7 @@ Status flow_set_stacked(Flow *f, size_t first, size_t k, int64_t axis, bool back
     return f->im->g->status;
 }
 
-void flow_set_carried(const Flow *f)
+void flow_set_carried(const FlowImport *f)
 {
     for (size_t i = 0; i < f->n_carried; i++)
         flow_set_output(f, i, &f->carried[i]);
@@ -346,7 +349,7 @@ void flow_set_carried(const Flow *f)
 /* ---- Loop ---- */
 
 /* A constant for an input of the body: a scalar or, if it is declared so, a vector of one element. */
-static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, int64_t v)
+static ValueId number(FlowImport *f, const Onnx__ValueInfoProto *formal, DType dtype, int64_t v)
 {
     bool vector = formal->type && formal->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
                   formal->type->tensor_type->shape && formal->type->tensor_type->shape->n_dim == 1;
@@ -359,7 +362,7 @@ static ValueId number(Flow *f, const Onnx__ValueInfoProto *formal, DType dtype, 
 }
 
 /* Sets *why to the reason why v, which the number of trips depends on, is not known, and *remedy to advice. */
-static void explain_unknown(const char **why, const char **remedy, const Flow *f, ValueId v)
+static void explain_unknown(const char **why, const char **remedy, const FlowImport *f, ValueId v)
 {
     const bool open = known_by_open_sizes(f->im, v);
 
@@ -370,7 +373,7 @@ static void explain_unknown(const char **why, const char **remedy, const Flow *f
 }
 
 /* The Loop's trip count; INT64_MAX if it is absent. */
-static Status trip_count(int64_t *out, const Flow *f)
+static Status trip_count(int64_t *out, const FlowImport *f)
 {
     const ScopeEntry *e = flow_input(f, 0);
     const char *why, *remedy;
@@ -389,7 +392,7 @@ static Status trip_count(int64_t *out, const Flow *f)
 }
 
 /* Reads the body for one trip.  `cond` is its second input. */
-static Status loop_trip(Flow *f, const ScopeEntry *cond)
+static Status loop_trip(FlowImport *f, const ScopeEntry *cond)
 {
     ScopeEntry e = { .node = -1 };
 
@@ -404,7 +407,7 @@ static Status loop_trip(Flow *f, const ScopeEntry *cond)
 }
 
 /* Reads a trip that counts only where f->active holds: otherwise it carries on the values that it was given. */
-static Status loop_branch(Flow *f, const ScopeEntry *cond)
+static Status loop_branch(FlowImport *f, const ScopeEntry *cond)
 {
     const Branch b = branch_begin(f->im, f->active);
     ScopeEntry *before = ARENA_NEW(f->im->scratch, ScopeEntry, f->n_carried);
@@ -422,7 +425,7 @@ static Status loop_branch(Flow *f, const ScopeEntry *cond)
 
 /* Sets *go: is there another trip, of `count` at most?  If that depends on data, there is, and `f->active` becomes the
  * condition on which the following trips count. */
-static Status loop_condition(int64_t *go, Flow *f, ValueId cond, const char *name, int64_t count)
+static Status loop_condition(int64_t *go, FlowImport *f, ValueId cond, const char *name, int64_t count)
 {
     const char *why, *remedy;
 
@@ -444,7 +447,7 @@ static Status loop_condition(int64_t *go, Flow *f, ValueId cond, const char *nam
     return f->im->g->status;
 }
 
-static Status import_loop(Flow *f)
+static Status import_loop(FlowImport *f)
 {
     size_t n_carried = f->p->n_input > 2 ? f->p->n_input - 2 : 0;
     ScopeEntry cond = { .node = -1 };
@@ -488,14 +491,14 @@ static Status import_loop(Flow *f)
 /* ---- SequenceMap ---- */
 
 /* The tensors of a sequence. */
-static Status items(const ValueId **item, int *n, const Flow *f, const ScopeEntry *e)
+static Status items(const ValueId **item, int *n, const FlowImport *f, const ScopeEntry *e)
 {
     return sequence_items(item, n, f->im, e->sequence,
                           arena_printf(f->im->scratch, "%s: the length of a sequence", proto_text(f->im, f->p)));
 }
 
 /* Binds input i of the body: the trip's tensor of a sequence, or a tensor that is the same in all trips. */
-static Status bind_mapped(Flow *f, size_t i)
+static Status bind_mapped(FlowImport *f, size_t i)
 {
     const ScopeEntry *e = flow_input(f, i);
     ScopeEntry one = { .node = -1 };
@@ -513,7 +516,7 @@ static Status bind_mapped(Flow *f, size_t i)
     return flow_bind(f, f->gp->input[i], &one);
 }
 
-static Status import_map(Flow *f)
+static Status import_map(FlowImport *f)
 {
     const ScopeEntry *e = flow_input(f, 0);
     const ValueId *item;
@@ -547,7 +550,7 @@ static Status import_map(Flow *f)
 
 Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *p, const char *name)
 {
-    Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
+    FlowImport f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
     const ScopeEntry e = { .value = *x, .node = -1 };
 
     if (!attribute_find(p, name))
@@ -567,10 +570,10 @@ Status import_applied(ValueId *x, Importer *im, Body *b, const Onnx__NodeProto *
 
 static const struct {
     const char *name;
-    Status (*import)(Flow *);
+    Status (*import)(FlowImport *);
 } operators[] = { { "If", import_if }, { "Loop", import_loop }, { "Scan", flow_scan }, { "SequenceMap", import_map } };
 
-static Status (*find_import(const char *name))(Flow *)
+static Status (*find_import(const char *name))(FlowImport *)
 {
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (!strcmp(operators[i].name, name))
@@ -582,7 +585,7 @@ bool is_flow_operator(const char *name) { return find_import(name) != NULL; }
 
 Status import_flow(Importer *im, Body *b, const Onnx__NodeProto *p)
 {
-    Flow f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
+    FlowImport f = { .im = im, .b = b, .p = p, .problems = im->problems.n };
     const Shape unknown = shape_unknown();
     Status st = body_check_depth(b);
 

@@ -1,16 +1,16 @@
 /* Scan: the scanned inputs are split into one element for each trip (flow.c). */
 #include "graph/ir/emit.h"
+#include "graph/onnx/flow.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/onnx/flow.h"
 
 enum { MAX_SAMPLES = 65536 };
 
 /* Splits x, the node's input `name`, along the axis: `*out` gets one element for each trip, in the order of trips.  The
  * length must be `*trips`, unless that is -1; then it is set. */
-static Status flow_scan_split(ValueId **out, int64_t *trips, Flow *f, ValueId x, const char *name, int64_t axis,
+static Status flow_scan_split(ValueId **out, int64_t *trips, FlowImport *f, ValueId x, const char *name, int64_t axis,
                               bool backward)
 {
     Graph *g = f->im->g;
@@ -50,7 +50,7 @@ static Status flow_scan_split(ValueId **out, int64_t *trips, Flow *f, ValueId x,
 }
 
 /* Reads the body for one trip; item[k] lists the elements of scanned input k. */
-static Status scan_trip(Flow *f, ValueId *const *item, size_t n)
+static Status scan_trip(FlowImport *f, ValueId *const *item, size_t n)
 {
     TRY(flow_enter(f, f->gp, (int64_t)f->trips));
     for (size_t i = 0; i < f->n_carried; i++)
@@ -66,7 +66,7 @@ static Status scan_trip(Flow *f, ValueId *const *item, size_t n)
 /* ---- Scan of opset 8: the same for each sample of a batch, along axis 1 ---- */
 
 /* Emits sample `at` of the node's input i. */
-static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
+static Status sample(ValueId *out, const FlowImport *f, size_t i, int64_t at)
 {
     Graph *g = f->im->g;
     Shape scalar = shape_scalar();
@@ -81,7 +81,7 @@ static Status sample(ValueId *out, const Flow *f, size_t i, int64_t at)
 
 /* The number of trips of sample `at`, `most` unless lengths are given.  The operator leaves outputs of later trips
  * open; here they are zeros. */
-static Status sample_trips(int64_t *out, const Flow *f, int64_t at, int64_t most)
+static Status sample_trips(int64_t *out, const FlowImport *f, int64_t at, int64_t most)
 {
     ValueId v;
 
@@ -97,7 +97,7 @@ static Status sample_trips(int64_t *out, const Flow *f, int64_t at, int64_t most
 }
 
 /* Runs all trips of sample `at`; `out` gets its carried values, then its stacked outputs. */
-static Status scan_sample(Flow *f, ValueId *out, int64_t at, size_t n)
+static Status scan_sample(FlowImport *f, ValueId *out, int64_t at, size_t n)
 {
     ValueId **item = ARENA_NEW(f->im->scratch, ValueId *, n), x;
     int64_t most = -1, trips, backward;
@@ -137,7 +137,7 @@ static Status scan_sample(Flow *f, ValueId *out, int64_t at, size_t n)
     return f->im->g->status;
 }
 
-static Status import_batched_scan(Flow *f, size_t n)
+static Status import_batched_scan(FlowImport *f, size_t n)
 {
     const size_t n_out = f->gp->n_output;
     Graph *g = f->im->g;
@@ -176,7 +176,7 @@ static Status import_batched_scan(Flow *f, size_t n)
     return g->status;
 }
 
-Status flow_scan(Flow *f)
+Status flow_scan(FlowImport *f)
 {
     const Onnx__AttributeProto *a;
     int64_t trips = -1, axis, backward;

@@ -4,9 +4,9 @@
  * function's default, or is absent.  Names of inner nodes and values begin with the call's name, so that messages show
  * their origin.  Recursion and deep nesting are refused, and the importer counts nodes, so that functions which call
  * functions many times cannot grow without bound. */
-#include "graph/onnx/importer.h"
-
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 enum { TAG_NODE_OVERLOAD = 8, TAG_FUNCTION_DEFAULTS = 11, TAG_FUNCTION_OVERLOAD = 13 };
 

@@ -2,14 +2,14 @@
  *
  * A malformed part fails at once.  Unsupported parts are collected, so that one error lists all of them: the nodes
  * behind them are still read, on values of unknown type, to find what else is missing. */
-#include "graph/ir/traced_calls.h"
-#include "graph/ops/view.gen.h"
-#include "graph/onnx/evaluate.h"
-#include "graph/onnx/training.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/ir/traced_calls.h"
+#include "graph/onnx/evaluate.h"
+#include "graph/onnx/training.h"
+#include "graph/ops/view.gen.h"
 
 static const int64_t DENSE_BYTES = (int64_t)256 << 20;
 
@@ -487,7 +487,7 @@ static Status import_graph(Importer *im)
 
 /* Imports an unpacked model.  The graph's memory is charged to the budget of `scratch`. */
 static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProto *m, External *ext, Arena *scratch,
-                           const ImportOptions *opt, struct Evaluation *run)
+                           const ImportOptions *opt, struct FileRun *run)
 {
     Body top = { .n_opset = m->n_opset_import, .opset = m->opset_import };
     int64_t opset = opset_of(&top, NULL);
@@ -540,7 +540,7 @@ fail:
     return st;
 }
 
-Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run)
+Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct FileRun *run)
 {
     const ImportOptions opt = {
         .eval = im->eval, .own = im->own, .max_nodes = (int64_t)im->max_nodes, .seed = im->seed
@@ -551,7 +551,7 @@ Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, s
 
 /* Imports the bytes of a model.  `map` is the mapped file `name` that holds them; NULL: the caller's memory does. */
 static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const Mapped *map,
-                           const char *name, const ImportOptions *opt, struct Evaluation *run)
+                           const char *name, const ImportOptions *opt, struct FileRun *run)
 {
     Arena *scratch = arena_create_within(opt ? opt->budget : NULL);
     External *ext = NULL;
@@ -575,7 +575,7 @@ Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size
     return import_bytes(out, model, data, size, NULL, name, opt, NULL);
 }
 
-Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt, struct Evaluation *run)
+Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt, struct FileRun *run)
 {
     Mapped map;
     Status st;

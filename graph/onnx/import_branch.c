@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/onnx/importer.h"
 #include "graph/ops/branch.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/onnx/importer.h"
 
 ValueId branch_condition(Importer *im, ValueId number, ValueId and)
 {

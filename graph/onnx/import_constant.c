@@ -1,8 +1,8 @@
 /* Constant nodes, which become constants of the graph.  A node in the body of a loop or function is one constant for
  * all trips and calls, unless its value is an attribute of the call. */
-#include "graph/onnx/importer.h"
-
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
 

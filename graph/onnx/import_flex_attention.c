@@ -1,10 +1,9 @@
 /* FlexAttention of ai.onnx.preview, which becomes the nodes of its formula (graph/ops/flex_attention.c), with the nodes
  * of the file's subgraphs `score_mod` and `prob_mod` between them. */
-#include "graph/ops/flex_attention.h"
-
 #include <string.h>
 
 #include "graph/onnx/importer.h"
+#include "graph/ops/flex_attention.h"
 
 bool is_flex_attention(const Onnx__NodeProto *p)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/onnx/importer.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/onnx/importer.h"
 
 /* A list of n tensors or, if n is -1, the parts of `whole` along an axis: `part` elements each, the last maybe fewer.
  */

@@ -1,10 +1,10 @@
 /* The importer's context: names in bodies, counts of nodes, and entries that repeated bodies share.
  *
  * This file calls none of the files that read nodes, so that all of them can call it. */
+#include "graph/onnx/importer.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "graph/onnx/importer.h"
 
 const char *proto_text(const Importer *im, const Onnx__NodeProto *p)
 {

@@ -3,8 +3,8 @@
 #define DPX_ONNX_IMPORTER_H
 
 #include "graph/base/mapped.h"
-#include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
+#include "graph/onnx/onnx.h"
 #include "onnx_proto.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little-endian and copied as it is");
@@ -41,8 +41,6 @@ Status tensor_decode_sparse(Tensor **out, TensorReader *r, const Onnx__SparseTen
  * and is left alone if none has. */
 Status type_shape_decode(Shape *out, const char ***params, Arena *a, const Onnx__TensorShapeProto *s,
                          const char *name) CHECKED;
-/* Checks the n dimensions and their product with the element size for overflow. */
-Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name) CHECKED;
 
 /* ---- scope.c ---- */
 typedef struct Sequence Sequence; /* import_sequence.c */
@@ -128,14 +126,14 @@ typedef struct {
     Probes *probes;            /* open_sizes.c; NULL: not needed so far */
     struct Entering *entering; /* import_branch.c: by value, for those below n_entering */
     uint32_t n_entering, n_traced;
-    struct Evaluation *run; /* evaluate.c: nodes are computed as they are read; NULL: they are not */
+    struct FileRun *run; /* evaluate.c: nodes are computed as they are read; NULL: they are not */
 } Importer;
 
 /* Does the work of onnx_import_file.  With `run` the nodes are computed, and the graph is what remains. */
 Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt,
-                   struct Evaluation *run) CHECKED;
+                   struct FileRun *run) CHECKED;
 /* Imports a model that is part of the importer's file, with the options of the whole. */
-Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct Evaluation *run) CHECKED;
+Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, struct FileRun *run) CHECKED;
 /* Imports the nodes of a body whose inputs and initializers are in its scope. */
 Status import_body(Importer *im, Body *b) CHECKED;
 /* Adds the initializers of `gp`, the model's graph or a subgraph, to the body's scope. */
@@ -319,9 +317,11 @@ const char *newer_string(const ProtobufCMessage *m, unsigned tag, Arena *a);
 size_t newer_count(const ProtobufCMessage *m, unsigned tag);
 Status newer_message(ProtobufCMessage **out, Arena *a, const ProtobufCMessage *m, unsigned tag,
                      const ProtobufCMessageDescriptor *type, size_t i) CHECKED;
-/* Calls `take` for each entry of a list of metadata; the texts are lent for the call. */
-typedef Status MetadataEntry(void *user, const char *key, const char *text);
-Status metadata_entries(MetadataEntry *take, void *user, const ProtobufCMessage *m, unsigned tag) CHECKED;
+/* Calls `take` for each entry of a list of metadata; the texts are lent for the call.  `keep`: the arena of the graph,
+ * for what is copied. */
+typedef Status MetadataEntry(void *user, Arena *keep, const char *key, const char *text);
+Status metadata_entries(MetadataEntry *take, void *user, const Importer *im, const ProtobufCMessage *m,
+                        unsigned tag) CHECKED;
 /* Calls `take` for each entry of the node's metadata. */
 Status node_metadata_entries(MetadataEntry *take, void *user, const Importer *im, const Onnx__NodeProto *p) CHECKED;
 /* Sets Node.module, call and lost_detach, the node's origin in the traced program, from the exporter's metadata.  A

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/onnx/importer.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/onnx/importer.h"
 
 enum { MAX_KNOWN = 32, MAX_STEPS = 200, MAX_OPEN_BOOLS = 2 };
 

@@ -1,9 +1,9 @@
 /* The parts of a model that its graph does not hold: kept for a later export (OnnxModel), and dpexec's own metadata,
  * which restore the states and updates of a graph that was exported between passes. */
-#include "graph/onnx/importer.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 static bool has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
 

@@ -1,7 +1,7 @@
 /* Scope: a hash table from the names of one body to their entries.  Open addressing, linear probing, no removal. */
-#include "graph/onnx/importer.h"
-
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 /* The name's slot, or the empty one where it belongs. */
 static size_t scope_slot_of(const Scope *s, const char *name)

@@ -1,10 +1,9 @@
 /* Conversion of TensorProto and SparseTensorProto to tensors.  The number of elements in the data, whichever field
  * holds them, must equal the product of the dimensions; it is checked before memory of that size is allocated. */
-#include "graph/onnx/importer.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/onnx/importer.h"
 #include "graph/tensor/narrow_types.h"
 #include "graph/tensor/strings.h"
 
@@ -19,7 +18,8 @@ const char *tensor_type_problem(int type, bool texts)
     return type < DT_COUNT ? NULL : "the element type is not known";
 }
 
-Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name)
+/* Checks the n dimensions and their product with the element size for overflow. */
+static Status dims_decode(Shape *out, size_t n, const int64_t *dim, size_t element_size, const char *name)
 {
     Shape s;
 

@@ -13,12 +13,12 @@
  *   be found are the inputs at their places.
  *
  * That input gets a StopGradient.  If it is not found, the node is marked (Node.lost_detach), for a warning. */
-#include "graph/ir/traced_calls.h"
-#include "graph/ops/view.gen.h"
-#include "graph/onnx/importer.h"
-#include "graph/ir/stop_gradient.h"
-
 #include <string.h>
+
+#include "graph/ir/stop_gradient.h"
+#include "graph/ir/traced_calls.h"
+#include "graph/onnx/importer.h"
+#include "graph/ops/view.gen.h"
 
 enum { MAX_ARGUMENTS = 64 };
 
@@ -35,16 +35,16 @@ typedef struct {
     const char *text;
     Node **node;
     int n_node;
-    Piece arg[MAX_ARGUMENTS];
+    TextPart arg[MAX_ARGUMENTS];
     ValueId value[MAX_ARGUMENTS]; /* NO_VALUE: nothing in the file has the name */
     int n_arg;
 } Call;
 
 /* ---- names of the program ---- */
 
-static Status add_alias(Program *d, Piece name, ValueId v)
+static Status add_alias(Program *d, TextPart name, ValueId v)
 {
-    const char *text = arena_printf(d->im->scratch, "%.*s", PIECE(name));
+    const char *text = arena_printf(d->im->scratch, "%.*s", TEXT_PART(name));
     ScopeEntry *e = text ? scope_add(&d->alias, text) : NULL;
 
     if (!e)
@@ -53,9 +53,9 @@ static Status add_alias(Program *d, Piece name, ValueId v)
     return ST_OK;
 }
 
-static const ScopeEntry *entry_of(const Program *d, Piece name)
+static const ScopeEntry *entry_of(const Program *d, TextPart name)
 {
-    const char *text = arena_printf(d->im->scratch, "%.*s", PIECE(name));
+    const char *text = arena_printf(d->im->scratch, "%.*s", TEXT_PART(name));
 
     return text ? scope_find(&d->b->scope, text) : NULL;
 }
@@ -70,7 +70,7 @@ static Status read_signature(Program *d)
     for (int input = 0; signature_next(&line, &at);) {
         const ScopeEntry *e = line.target.n ? entry_of(d, line.target) : NULL;
 
-        if (piece_is(line.kind, "USER_INPUT") && input < g->n_input)
+        if (text_part_is(line.kind, "USER_INPUT") && input < g->n_input)
             TRY(add_alias(d, line.name, g->input[input++]));
         else if (e && has_value(e->value))
             TRY(add_alias(d, line.name, e->value));
@@ -88,7 +88,7 @@ static Status read_outputs(Program *d, bool rename)
     int n = 0;
 
     while (signature_next(&line, &at)) {
-        if (!piece_is(line.kind, "USER_OUTPUT"))
+        if (!text_part_is(line.kind, "USER_OUTPUT"))
             continue;
         if (rename && !call_detaches(line.name))
             TRY(add_alias(d, line.name, g->output[n].value));
@@ -100,10 +100,10 @@ static Status read_outputs(Program *d, bool rename)
 }
 
 /* The value with that name in the program; NO_VALUE: none. */
-static ValueId value_of(const Program *d, Piece name)
+static ValueId value_of(const Program *d, TextPart name)
 {
     const ScopeEntry *e = entry_of(d, name);
-    const char *text = arena_printf(d->im->scratch, "%.*s", PIECE(name));
+    const char *text = arena_printf(d->im->scratch, "%.*s", TEXT_PART(name));
 
     if (!e || !has_value(e->value))
         e = text ? scope_find(&d->alias, text) : NULL;
@@ -271,9 +271,9 @@ static bool first_of_call(const Graph *g, const Node *n)
 }
 
 /* Does the call read a value that no node makes, whose name is of that kind (NULL: of any)? */
-static bool reads_lost(const Program *d, const char *call, bool (*is_kind)(Piece name))
+static bool reads_lost(const Program *d, const char *call, bool (*is_kind)(TextPart name))
 {
-    Piece arg;
+    TextPart arg;
 
     for (const char *at = call; call_next(&arg, &at);)
         if ((!is_kind || is_kind(arg)) && !has_value(value_of(d, arg)))
@@ -307,7 +307,7 @@ static Status stop_outputs(Program *d)
     SignatureLine line;
 
     for (int n = 0; signature_next(&line, &at);) {
-        const bool is_output = piece_is(line.kind, "USER_OUTPUT");
+        const bool is_output = text_part_is(line.kind, "USER_OUTPUT");
 
         if (is_output && n < g->n_output && call_detaches(line.name) && !has_value(value_of(d, line.name)) &&
             value(g, g->output[n].value)->kind != V_INPUT) {
@@ -389,7 +389,7 @@ static bool is_updated(const Graph *g, ValueId v)
 }
 
 /* Adds an update of the buffer by `next`, unless it has one or batch-norm updates it. */
-static Status add_update(Program *d, Piece buffer, ValueId next)
+static Status add_update(Program *d, TextPart buffer, ValueId next)
 {
     Graph *g = d->im->g;
     const ScopeEntry *e = entry_of(d, buffer);
@@ -408,14 +408,14 @@ static Status update_buffers(Program *d)
     SignatureLine line;
 
     while (signature_next(&line, &at))
-        if (piece_is(line.kind, "BUFFER_MUTATION"))
+        if (text_part_is(line.kind, "BUFFER_MUTATION"))
             TRY(add_update(d, line.target, value_of(d, line.name)));
     for (size_t i = 0; i < m->n_metadata_props; i++) {
         const char *key = text_or(m->metadata_props[i]->key, ""), *next = text_or(m->metadata_props[i]->value, "");
         const size_t n = strlen(PROP_NEXT);
 
         if (!strncmp(key, PROP_NEXT, n))
-            TRY(add_update(d, (Piece){ key + n, strlen(key + n) }, value_of(d, (Piece){ next, strlen(next) })));
+            TRY(add_update(d, (TextPart){ key + n, strlen(key + n) }, value_of(d, (TextPart){ next, strlen(next) })));
     }
     return ST_OK;
 }

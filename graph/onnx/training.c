@@ -34,7 +34,7 @@ static Status set_first(Importer *im, const Body *b, const TrainingBinding *firs
     return v->init ? ST_OK : FAIL_NOMEM();
 }
 
-static Status set_all(Importer *im, const Body *b, const Evaluation *run)
+static Status set_all(Importer *im, const Body *b, const FileRun *run)
 {
     Scope output = { .arena = im->scratch };
 
@@ -66,7 +66,7 @@ static Onnx__ModelProto initial_model(Importer *im)
 
 Status training_initialize(Importer *im, const Body *b)
 {
-    Evaluation run = { .arena = im->scratch, .seed = im->seed, .again = true };
+    FileRun run = { .arena = im->scratch, .seed = im->seed, .again = true };
     const Onnx__ModelProto m = initial_model(im);
     Graph *rest;
 

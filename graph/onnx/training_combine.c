@@ -5,9 +5,9 @@
  * of a tensor that an earlier algorithm updated is replaced by its next value.  Inputs, by their names, and the model's
  * initializers are shared; other names of the second and later algorithms begin with "training_info.1/",
  * "training_info.2/", ...  Initializations, which read nothing, are joined one after the other in the same way. */
-#include "graph/onnx/training.h"
-
 #include <string.h>
+
+#include "graph/onnx/training.h"
 
 /* The new names of one of the joined graphs. */
 typedef struct {

@@ -5,9 +5,9 @@
  * descriptors. It refuses messages that nest too deep, have too many parts, run over their end, or repeat a singular
  * message (unpacking merges repetitions in time quadratic in their number).  Unpacking then allocates from an arena
  * with a budget. */
-#include "graph/onnx/importer.h"
-
 #include <string.h>
+
+#include "graph/onnx/importer.h"
 
 enum { MAX_DEPTH = 100, PARTS_BASE = 1000000, BYTES_PER_PART = 8 /* models have one in about 15 */ };
 #define BUDGET_BASE ((size_t)256 << 20)

@@ -4,8 +4,6 @@
  * Two files cannot appear at the same moment.  So the name of the second contains a digest of its content, it is
  * written first, and the older one is removed last.  A process that is killed in between leaves a whole model, old or
  * new. */
-#include "graph/onnx/export.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +15,7 @@
 #include <xxhash.h>
 
 #include "graph/base/outfile.h"
+#include "graph/onnx/export.h"
 
 enum { LEAST = 1024 /* bytes of a tensor that moves */, ALIGNMENT = 4096, DIGITS = 16 };
 #define SUFFIX ".data"

@@ -5,16 +5,14 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
-
-static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* ---- the gradient operators: dx = dy * f'(x), linear in dy ---- */
 
@@ -163,7 +161,7 @@ DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .standard
  * part, as in PyTorch. */
 static ValueId at_most_0(Grad *gr, bool by_output)
 {
-    return EMIT(gr->g, LessOrEqual, NULL, by_output ? grad_out(gr, 0) : grad_in(gr, 0), scalar_like(gr, 0));
+    return EMIT(gr->g, LessOrEqual, NULL, by_output ? grad_out(gr, 0) : grad_in(gr, 0), grad_number(gr, 0));
 }
 
 static Status set_where(Grad *gr, ValueId condition, ValueId yes, ValueId no)
@@ -178,7 +176,7 @@ static Status grad_leaky_relu(Grad *gr)
     double alpha = node_float(gr->node, "alpha");
     ValueId left = at_most_0(gr, alpha > 0);
 
-    return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, alpha)), grad_dout(gr, 0));
+    return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), grad_number(gr, alpha)), grad_dout(gr, 0));
 }
 
 /* x <= 0: dy (y + alpha), else dy */
@@ -186,7 +184,7 @@ static Status grad_elu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha");
     ValueId left = at_most_0(gr, alpha > 0);
-    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
+    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), grad_number(gr, alpha));
 
     return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
 }
@@ -196,10 +194,10 @@ static Status grad_selu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha"), gamma = node_float(gr->node, "gamma");
     ValueId left = at_most_0(gr, gamma > 0 && alpha > 0);
-    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), scalar_like(gr, alpha * gamma));
+    ValueId slope = EMIT(gr->g, Add, NULL, grad_out(gr, 0), grad_number(gr, alpha * gamma));
     ValueId below = EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope);
 
-    return set_where(gr, left, below, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, gamma)));
+    return set_where(gr, left, below, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), grad_number(gr, gamma)));
 }
 
 /* x <= 0: dy (y / alpha + 1), else dy */
@@ -207,8 +205,8 @@ static Status grad_celu(Grad *gr)
 {
     double alpha = node_float(gr->node, "alpha");
     ValueId left = at_most_0(gr, alpha > 0);
-    ValueId scaled = EMIT(gr->g, Div, NULL, grad_out(gr, 0), scalar_like(gr, alpha));
-    ValueId slope = EMIT(gr->g, Add, NULL, scaled, scalar_like(gr, 1));
+    ValueId scaled = EMIT(gr->g, Div, NULL, grad_out(gr, 0), grad_number(gr, alpha));
+    ValueId slope = EMIT(gr->g, Add, NULL, scaled, grad_number(gr, 1));
 
     return set_where(gr, left, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), slope), grad_dout(gr, 0));
 }
@@ -224,28 +222,28 @@ static Status infer_celu(Graph *g, Node *n)
 static Status grad_hard_sigmoid(Grad *gr)
 {
     Graph *g = gr->g;
-    ValueId above = EMIT(g, Greater, NULL, grad_out(gr, 0), scalar_like(gr, 0));
-    ValueId inside = EMIT(g, And, NULL, above, EMIT(g, Less, NULL, grad_out(gr, 0), scalar_like(gr, 1)));
-    ValueId slope = EMIT(g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+    ValueId above = EMIT(g, Greater, NULL, grad_out(gr, 0), grad_number(gr, 0));
+    ValueId inside = EMIT(g, And, NULL, above, EMIT(g, Less, NULL, grad_out(gr, 0), grad_number(gr, 1)));
+    ValueId slope = EMIT(g, Mul, NULL, grad_dout(gr, 0), grad_number(gr, node_float(gr->node, "alpha")));
 
-    return set_where(gr, inside, slope, scalar_like(gr, 0));
+    return set_where(gr, inside, slope, grad_number(gr, 0));
 }
 
 /* x > alpha: dy, otherwise 0, also where x is a NaN, of which ONNX's formula makes 0 */
 static Status grad_thresholded_relu(Grad *gr)
 {
-    ValueId above = EMIT(gr->g, Greater, NULL, grad_in(gr, 0), scalar_like(gr, node_float(gr->node, "alpha")));
+    ValueId above = EMIT(gr->g, Greater, NULL, grad_in(gr, 0), grad_number(gr, node_float(gr->node, "alpha")));
 
-    return set_where(gr, above, grad_dout(gr, 0), scalar_like(gr, 0));
+    return set_where(gr, above, grad_dout(gr, 0), grad_number(gr, 0));
 }
 
 /* |x| <= lambd: 0, otherwise dy, also where x is a NaN */
 static Status grad_shrink(Grad *gr)
 {
     ValueId size = EMIT(gr->g, Abs, NULL, grad_in(gr, 0));
-    ValueId inside = EMIT(gr->g, LessOrEqual, NULL, size, scalar_like(gr, node_float(gr->node, "lambd")));
+    ValueId inside = EMIT(gr->g, LessOrEqual, NULL, size, grad_number(gr, node_float(gr->node, "lambd")));
 
-    return set_where(gr, inside, scalar_like(gr, 0), grad_dout(gr, 0));
+    return set_where(gr, inside, grad_number(gr, 0), grad_dout(gr, 0));
 }
 
 /* ---- smooth ones ---- */
@@ -262,7 +260,7 @@ static Status grad_softsign(Grad *gr)
 {
     Graph *g = gr->g;
     ValueId size = EMIT(g, Abs, NULL, grad_out(gr, 0));
-    ValueId rest = EMIT(g, Sub, NULL, scalar_like(gr, 1), size);
+    ValueId rest = EMIT(g, Sub, NULL, grad_number(gr, 1), size);
 
     grad_set(gr, 0, EMIT(g, Mul, NULL, grad_dout(gr, 0), EMIT(g, Mul, NULL, rest, rest)));
     return g->status;

@@ -1,11 +1,11 @@
 /* Operators along one axis: ArgMax, ArgMin, CumSum, CumProd. */
 #include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
-#include "graph/ir/grad.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- ArgMax, ArgMin ---- */
 

@@ -14,12 +14,12 @@
  * `tokens_first`, W = 3 H D.  A row is [3, H, D], or [H, 3, D] with `interleaved`; `order` gives the positions of Q, K
  * and V among the three.  Y is [B, T, H, D] or [T, B, H, D].  The gradient is one tensor, too. */
 #include "graph/ops/attention.h"
-#include "graph/ops/attention.gen.h"
 
 #include <math.h>
 
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/attention.gen.h"
 
 bool attention_is_packed(const Node *n) { return n->op == &op_PackedAttention || n->op == &op_PackedAttentionGrad; }
 

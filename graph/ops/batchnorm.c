@@ -31,16 +31,16 @@
  * themselves, and the running statistics computed from them, pass no gradient on.
  *
  * With data in 16 bits, statistics, scale, bias and their gradients are float32. */
+#include <string.h>
+
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/batchnorm.gen.h"
+#include "graph/ops/batchnorm_standard.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/unary.gen.h"
-#include "graph/ops/batchnorm_standard.h"
-#include "graph/ir/placement_rules.h"
-
-#include <string.h>
 
 /* ---- import ---- */
 

@@ -1,6 +1,8 @@
 /* The steps of training batch-norm (batchnorm.c) in ONNX's operators, for one replica, in the statistics' type.  A rule
  * leaves a node as it is if it does more: a clamped variance, a fused Relu. */
 #include "graph/ops/batchnorm_standard.h"
+
+#include "graph/ir/emit.h"
 #include "graph/ops/batchnorm.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -8,8 +10,6 @@
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-
-#include "graph/ir/emit.h"
 
 /* v [C] reshaped to broadcast against x. */
 static ValueId along_channels(Graph *g, ValueId v, const Shape *x)

@@ -5,15 +5,13 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_broadcast(g, n, DT_NONE); }
-
-static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* ---- Add Sub Mul Div ---- */
 
@@ -171,7 +169,7 @@ static ValueId grad_base(Grad *gr, ValueId a, ValueId b)
 static ValueId grad_exponent(Grad *gr, ValueId a)
 {
     Graph *g = gr->g;
-    ValueId zero = scalar_like(gr, 0);
+    ValueId zero = grad_number(gr, 0);
     ValueId slope = EMIT(g, Mul, NULL, grad_out(gr, 0), EMIT(g, Log, NULL, a));
 
     slope = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, a, zero), zero, slope);
@@ -246,7 +244,7 @@ static Status lower_mean(Graph *g, Node *n)
 /* dy / n for everybody */
 static Status grad_mean(Grad *gr)
 {
-    ValueId share = EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, gr->node->n_in));
+    ValueId share = EMIT(gr->g, Div, NULL, grad_dout(gr, 0), grad_number(gr, gr->node->n_in));
 
     for (int i = 0; i < gr->node->n_in; i++)
         grad_set_unbroadcast(gr, i, share);
@@ -270,7 +268,7 @@ static Status binary_grad_extreme(Grad *gr)
         if (grad_wanted(gr, i)) {
             ValueId hit = EMIT(g, Equal, NULL, grad_in(gr, i), grad_out(gr, 0));
 
-            grad_set_unbroadcast(gr, i, EMIT(g, Where, NULL, hit, share, scalar_like(gr, 0)));
+            grad_set_unbroadcast(gr, i, EMIT(g, Where, NULL, hit, share, grad_number(gr, 0)));
         }
     return g->status;
 }
@@ -290,7 +288,7 @@ DEFINE_OP(Min, .picks = 255, VARIADIC(13, 8, DTYPES_NUMERIC), .grad = binary_gra
 static Status grad_prelu(Grad *gr)
 {
     Graph *g = gr->g;
-    ValueId dy = grad_dout(gr, 0), x = grad_in(gr, 0), zero = scalar_like(gr, 0);
+    ValueId dy = grad_dout(gr, 0), x = grad_in(gr, 0), zero = grad_number(gr, 0);
     ValueId left = EMIT(g, LessOrEqual, NULL, x, zero);
 
     if (grad_wanted(gr, 0))

@@ -1,7 +1,7 @@
 /* NonMaxSuppression: the number of boxes that remain depends on data. */
-#include "graph/ops/nms_boxes.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
+#include "graph/ops/nms_boxes.h"
 
 static Status boxes_check_shapes(const Graph *g, const Node *n)
 {

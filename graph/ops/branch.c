@@ -6,8 +6,8 @@
  * If sizes decide the condition once they are bound, the other branch gets no types and is dropped: it may be invalid
  * for these sizes. */
 #include "graph/ir/grad.h"
-#include "graph/ops/where.gen.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/where.gen.h"
 
 /* The value of a constant condition; -1: it is no constant. */
 static int known_condition(const Graph *g, const Node *n, int i)
@@ -75,14 +75,6 @@ static Status grad_gate(Grad *gr)
     return gr->g->status;
 }
 
-/* Without gradients the gate has no effect. */
-static Status train_gate(Graph *g, Node *n, const TrainMode *mode)
-{
-    if (!mode->batch)
-        graph_replace(g, n->out[0], n->in[0]);
-    return g->status;
-}
-
 static int selected_by_gate(const Graph *g, const Node *n) { return known_condition(g, n, 1) == 1 ? 0 : -1; }
 
 static Status lower_gate(Graph *g, Node *n)
@@ -95,7 +87,7 @@ static Status lower_gate(Graph *g, Node *n)
 DEFINE_OP(Gate, .domain = "dpexec", .plain = "Identity", .branch = BRANCH_GATE, .same = SAME_TENSOR,
           .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
           .flags = OPF_VIEW, .gradient_only_in = 2, .inplace = { 1 }, .infer = infer_gate,
-          .selected_input = selected_by_gate, .train = train_gate, .grad = grad_gate, .lower = lower_gate,
+          .selected_input = selected_by_gate, .train = train_alone, .grad = grad_gate, .lower = lower_gate,
           .place = place_linear, .doc = "(x, c): x, which gets a gradient where c holds");
 
 /* ---- Choose ---- */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
-#include "graph/ops/cast.gen.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/cast.gen.h"
 
 /* Up to opset 5 the type was a word; only FLOAT and DOUBLE differ from dpexec's names of types. */
 static Status type_from_word(Graph *g, Node *n, const char *word)

@@ -1,9 +1,9 @@
 /* CenterCropPad: axes cropped or zero-padded at both ends to given sizes; an odd difference goes to the end. */
 #include "graph/ir/emit.h"
-#include "graph/ops/concat.gen.h"
-#include "graph/ops/layout.gen.h"
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/concat.gen.h"
+#include "graph/ops/layout.gen.h"
 
 /* The shape of the output; E_SHAPE for sizes that do not fit the axes. */
 static Status read_shape(Shape *y, const Graph *g, const Node *n)

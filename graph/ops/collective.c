@@ -2,8 +2,8 @@
  * its outputs and their devices ("devices", one for each output, or for each copy of a tensor).
  * passes/partition/expand.c makes them after differentiation; no model contains them. */
 #include "graph/ir/collective.h"
-#include "graph/tensor/layout.h"
 #include "graph/ir/op.h"
+#include "graph/tensor/layout.h"
 #include "graph/tensor/reduce_tree.h"
 
 Exchange exchange_of(const Node *n)

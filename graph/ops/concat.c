@@ -1,10 +1,10 @@
 /* Concat, Split and Slice. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
-#include "graph/ops/scatter.gen.h"
 #include "graph/ops/ranges.h"
-#include "graph/ir/placement_rules.h"
+#include "graph/ops/scatter.gen.h"
 
 /* ---- Concat ---- */
 

@@ -9,16 +9,17 @@
  *
  * ConvTranspose is ConvGradInput of its input, plus a bias.  Attributes `spatial` and `kernel` give the gradients sizes
  * that their inputs do not have.  The batch size always comes from an input, so it may differ between replicas. */
+#include "graph/ops/conv.h"
+
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/conv.gen.h"
-#include "graph/ops/conv.h"
 #include "graph/ops/window.h"
-#include "graph/ir/placement_rules.h"
 
 enum { GROUP_LIMIT = 1 << 30 };
 

@@ -3,9 +3,9 @@
  * Its gradient is the matrix of cofactors, which exists for singular matrices, too: DetGrad computes it without
  * dividing by a pivot that may be zero. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/det.gen.h"
 #include "graph/ops/det_standard.h"
-#include "graph/ir/placement_rules.h"
 
 static Status check_matrices(const Graph *g, const Node *n, Shape *y)
 {

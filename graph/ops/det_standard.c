@@ -11,6 +11,8 @@
  * where F_c is row c of F; row c of the sum is F_c itself.  With a pivot of 0 the product, and so each cofactor, is 0.
  */
 #include "graph/ops/det_standard.h"
+
+#include "graph/ir/emit.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -20,8 +22,6 @@
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include "graph/ir/emit.h"
 
 enum { MINORS_SIZE = 4, MAX_SIZE = 256 /* a step of elimination has some twenty nodes */ };
 

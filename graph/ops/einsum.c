@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/op.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/grad.h"
-#include "graph/ir/op.h"
 
 /* Names of axes: letters by their code; ELLIPSIS + i is the axis of "..." with i others after it. */
 enum { ELLIPSIS = 128, NAMES = ELLIPSIS + MAX_RANK, MAX_TERMS = 32 };

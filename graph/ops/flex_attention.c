@@ -6,6 +6,10 @@
  * S and P have a type of their own; r is computed in float32.  If queries have more heads, those of a group share a
  * head of K and V. */
 #include "graph/ops/flex_attention.h"
+
+#include <math.h>
+
+#include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -15,10 +19,6 @@
 #include "graph/ops/softmax.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-
-#include <math.h>
-
-#include "graph/ir/emit.h"
 
 #define NODE(g, Op, attrs, ...) import_emit((g), &op_##Op, (attrs), EMIT_N(__VA_ARGS__), (ValueId[]){ __VA_ARGS__ })
 

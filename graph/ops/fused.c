@@ -12,13 +12,13 @@
  * With `sum` the last result of the program is not stored but summed: the last output is its ReduceSum over `axes`
  * (none: all) with that operator's `keepdims` and `wide`.  A value that is also returned before is summed as stored. */
 #include "graph/ops/fused.h"
-#include "graph/ops/reduce.gen.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/emit.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/reduce.gen.h"
 
 /* ---- the program ---- */
 

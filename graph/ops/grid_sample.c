@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
-#include "graph/ops/grid_sample.gen.h"
-#include "graph/ops/matmul.gen.h"
-#include "graph/ops/grid_sample_standard.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/grid_sample.gen.h"
+#include "graph/ops/grid_sample_standard.h"
+#include "graph/ops/matmul.gen.h"
 
 enum { AXES_MAX = 3 };
 

@@ -4,6 +4,8 @@
  * With M positions all corners form [N,corners*M]: dx adds dy times their weights at their elements, dgrid sums dy x
  * over the channels, times the derivatives of the weights.  Positions are computed as in the kernel
  * (kernels/ref/ref_grid_sample.inc). */
+#include "graph/ops/grid_sample_standard.h"
+
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -16,7 +18,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/grid_sample_standard.h"
 
 enum { AXES = 3, TAPS = 4, CORNERS = TAPS * TAPS * TAPS };
 typedef enum { ZEROS, BORDER, REFLECTION } Padding;

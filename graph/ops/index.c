@@ -1,14 +1,14 @@
 /* Gather, GatherElements, GatherND, and their gradients, which scatter and add. */
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/scatter.gen.h"
+#include "graph/ops/tuples.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/grad.h"
-#include "graph/ops/tuples.h"
-#include "graph/ir/placement_rules.h"
 
 static Status index_check_indices(const Graph *g, const Node *n, int i)
 {

@@ -7,8 +7,8 @@
 #include "graph/ir/emit.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/layout.gen.h"
-#include "graph/ops/where.gen.h"
 #include "graph/ops/quantize.h"
+#include "graph/ops/where.gen.h"
 
 enum { MAX_DEPTH = 64 };
 

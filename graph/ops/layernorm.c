@@ -4,14 +4,15 @@
  * keeps nothing alive) and gives all three gradients; those of scale and bias are partial sums when the rows are split.
  * It may add another tensor to dx, the gradient along a residual block's skip connection, before dx is rounded to 16
  * bits.  GroupNormalization, InstanceNormalization and RMSNormalization are lowered to simpler operators. */
+#include "graph/ops/layernorm.h"
+
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layernorm.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ops/layernorm.h"
-#include "graph/ir/placement_rules.h"
 
 static Status check_vector(const Graph *g, const Node *n, int i, const Shape *x, int axis)
 {

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/ranges.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- Expand ---- */
 

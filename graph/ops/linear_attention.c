@@ -8,15 +8,15 @@
  *   S' = exp(g) S, or S without decay;  w = b (v - S'^T k), or v without b;  S = S' + k w^T;  y = scale S^T q
  * (gated delta networks, https://arxiv.org/abs/2412.06464).  The gradient computes the states again. */
 #include "graph/ops/linear_attention.h"
-#include "graph/ops/linear_attention.gen.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "graph/ir/grad.h"
-#include "graph/ops/linear_attention_standard.h"
 #include "graph/ir/placement_rules.h"
 #include "graph/ir/rewrite.h"
+#include "graph/ops/linear_attention.gen.h"
+#include "graph/ops/linear_attention_standard.h"
 
 /* ---- shapes ---- */
 

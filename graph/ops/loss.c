@@ -2,8 +2,11 @@
  * sums, so numerator / denominator is the exact mean of the whole batch, for parts of any size.
  *
  * ONNX's two losses are lowered to LogSoftmax, NllSum or NllPerSample, and Div. */
+#include "graph/ops/loss.h"
+
 #include <string.h>
 
+#include "graph/ir/grad.h"
 #include "graph/ir/traced_calls.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -15,8 +18,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/grad.h"
-#include "graph/ops/loss.h"
 
 /* ---- scores [N, C, d...] against class numbers [N, d...] ---- */
 

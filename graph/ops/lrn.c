@@ -2,10 +2,10 @@
  *
  * AveragePool over a window of channels computes the mean of the neighbours' squares, padding included. */
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/pool.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/op.h"
 
 static Status lrn_infer(Graph *g, Node *n)
 {

@@ -4,14 +4,15 @@
  *   BatchMatMul   alpha * op(A) op(B) for operands of rank >= 2, op an optional transpose: gradients use it, so no
  *                 transposed copy is made
  *   Gemm          alpha * op(A) op(B) + beta * C for matrices */
+#include "graph/ops/matmul.h"
+
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ops/matmul.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- inference ---- */
 
@@ -120,11 +121,11 @@ static Status infer_gemm(Graph *g, Node *n)
 typedef struct {
     ValueId v;
     bool trans;
-} Operand;
+} Factor;
 
-static Operand flip(Operand a) { return (Operand){ a.v, !a.trans }; }
+static Factor flip(Factor a) { return (Factor){ a.v, !a.trans }; }
 
-static ValueId product(Graph *g, double alpha, Operand a, Operand b)
+static ValueId product(Graph *g, double alpha, Factor a, Factor b)
 {
     return EMIT(g, BatchMatMul, ATTRS(INT("transA", a.trans), INT("transB", b.trans), FLOAT("alpha", alpha)), a.v, b.v);
 }
@@ -139,10 +140,10 @@ static ValueId flatten(Graph *g, ValueId x)
 
 /* d(op(A)) = dY op(B)^T and d(op(B)) = op(A)^T dY, transposed where the operand was.  The caller sums over batches that
  * an operand was broadcast to.  For a matrix B used by every batch of A, batches and rows are joined to one axis. */
-static void grad_operands(Grad *gr, double alpha, Operand a, Operand b, ValueId dy, ValueId *da, ValueId *db)
+static void grad_operands(Grad *gr, double alpha, Factor a, Factor b, ValueId dy, ValueId *da, ValueId *db)
 {
     Graph *g = gr->g;
-    Operand d = { dy, false };
+    Factor d = { dy, false };
 
     if (grad_wanted(gr, 0))
         *da = a.trans ? product(g, alpha, b, flip(d)) : product(g, alpha, d, flip(b));
@@ -174,8 +175,8 @@ static Status grad_product(Grad *gr)
     Graph *g = gr->g;
     MatMulRoles r;
     bool general = gr->node->op == &op_BatchMatMul;
-    Operand a = { grad_in(gr, 0), general && node_int(gr->node, "transA") };
-    Operand b = { grad_in(gr, 1), general && node_int(gr->node, "transB") };
+    Factor a = { grad_in(gr, 0), general && node_int(gr->node, "transA") };
+    Factor b = { grad_in(gr, 1), general && node_int(gr->node, "transB") };
     ValueId dy = grad_dout(gr, 0), da = NO_VALUE, db = NO_VALUE;
     Shape sa, sb, sy;
 
@@ -202,7 +203,7 @@ static Status grad_gemm(Grad *gr)
 {
     Graph *g = gr->g;
     const Node *n = gr->node;
-    Operand a = { grad_in(gr, 0), node_int(n, "transA") }, b = { grad_in(gr, 1), node_int(n, "transB") };
+    Factor a = { grad_in(gr, 0), node_int(n, "transA") }, b = { grad_in(gr, 1), node_int(n, "transB") };
     ValueId dy = grad_dout(gr, 0), da = NO_VALUE, db = NO_VALUE;
     double beta = node_float(n, "beta");
 

@@ -1,11 +1,11 @@
 /* LpNormalization and MeanVarianceNormalization. */
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/op.h"
 
 static Status infer_lp(Graph *g, Node *n)
 {

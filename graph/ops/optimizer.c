@@ -6,13 +6,13 @@
 #include <float.h>
 
 #include "graph/ir/body.h"
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/unary.gen.h"
-#include "graph/ops/where.gen.h"
-#include "graph/ir/grad.h"
 #include "graph/ops/update.h"
-#include "graph/ir/placement_rules.h"
+#include "graph/ops/where.gen.h"
 
 /* ---- clipping ---- */
 

@@ -13,8 +13,8 @@
  * replicas, through the same node with backward=1, and each replica has its own (L).  Weights depend on data and have
  * no gradient. */
 #include "graph/ir/grad.h"
-#include "graph/ops/part_mean.gen.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/part_mean.gen.h"
 
 static Status part_mean_infer(Graph *g, Node *n)
 {

@@ -5,19 +5,20 @@
  * input and saves the indices.  MaxPoolPlaces and MaxPoolPlacesGrad store a byte for each result instead, its place
  * within the window; passes/fuse/fuse_max_pool.c makes them where a device supports them.  Gradients take the input's
  * spatial sizes from `spatial`, but never its batch size. */
+#include "graph/ops/pool.h"
+
 #include <math.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
+#include "graph/ops/conv.h"
 #include "graph/ops/pool.gen.h"
 #include "graph/ops/scatter.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/conv.h"
-#include "graph/ops/pool.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- inference ---- */
 

@@ -3,6 +3,8 @@
  * real = (quantised - zero_point) * scale.  Products of 8-bit integers are added exactly: in int32 for matrices, in
  * float64 for convolutions (sums stay far below 2^53).  Scales and zero points have one value for the tensor, for each
  * element of an axis, or for each block of an axis. */
+#include "graph/ops/quantize.h"
+
 #include <math.h>
 
 #include "graph/ir/grad.h"
@@ -15,7 +17,6 @@
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/quantize.h"
 #include "graph/ops/window.h"
 
 /* ---- parameters ---- */

@@ -4,6 +4,11 @@
  * element).  For training random_make_keyed replaces every drawing node by one of them, with the step from a state.
  * Elsewhere `lower` makes them with step 0; Dropout outside of training is the identity. */
 #include "graph/ops/random.h"
+
+#include <math.h>
+
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -13,11 +18,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include <math.h>
-
-#include "graph/ir/grad.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- RandomDropout, DropoutGrad, Random ---- */
 

@@ -19,16 +19,16 @@
  * + Rb) or r H'; LSTM: i, o, f, c, C and h(C).  They are followed by the derivatives of the gates in order, and of
  * h(C), unless values determine these (Sigmoid, Tanh and Relu without clip). */
 #include "graph/ops/recurrent.h"
-#include "graph/ops/recurrent.gen.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "graph/base/foreign.h"
 #include "graph/ir/grad.h"
-#include "graph/ops/recurrent_standard.h"
 #include "graph/ir/placement_rules.h"
 #include "graph/ir/rewrite.h"
+#include "graph/ops/recurrent.gen.h"
+#include "graph/ops/recurrent_standard.h"
 
 /* ---- activations ---- */
 

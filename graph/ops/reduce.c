@@ -6,14 +6,14 @@
  * Sums over a split axis give partial sums.  ReduceMean is lowered to a sum and a division by the number of elements in
  * the whole batch, so it is exact over parts of different sizes. */
 #include "graph/ops/reduce.h"
+
+#include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include "graph/ir/grad.h"
-#include "graph/ir/placement_rules.h"
 
 static Status reduce_import(Graph *g, Node *n, int opset)
 {
@@ -99,8 +99,6 @@ static Status spread(ValueId *out, Grad *gr, ValueId v)
     return gr->g->status;
 }
 
-static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
-
 /* The number of elements of x that are reduced to one of y. */
 static Status reduced_count(int64_t *out, const Graph *g, const Node *n)
 {
@@ -131,7 +129,7 @@ static Status grad_mean(Grad *gr)
     ValueId dy;
 
     TRY(reduced_count(&count, gr->g, gr->node));
-    TRY(spread(&dy, gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), scalar_like(gr, (double)count))));
+    TRY(spread(&dy, gr, EMIT(gr->g, Div, NULL, grad_dout(gr, 0), grad_number(gr, (double)count))));
     grad_set(gr, 0, emit_expand(gr->g, dy, grad_in_value(gr, 0)->shape));
     return gr->g->status;
 }
@@ -156,7 +154,7 @@ static Status grad_l1(Grad *gr)
 static Status grad_l2(Grad *gr)
 {
     Graph *g = gr->g;
-    ValueId y = grad_out(gr, 0), zero = scalar_like(gr, 0), scale;
+    ValueId y = grad_out(gr, 0), zero = grad_number(gr, 0), scale;
 
     scale = EMIT(g, Div, NULL, grad_dout(gr, 0), y);
     scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, y, zero), zero, scale);
@@ -169,7 +167,7 @@ static Status grad_sum_square(Grad *gr)
 {
     ValueId dy;
 
-    TRY(spread(&dy, gr, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), scalar_like(gr, 2))));
+    TRY(spread(&dy, gr, EMIT(gr->g, Mul, NULL, grad_dout(gr, 0), grad_number(gr, 2))));
     return set_times(gr, dy, grad_in(gr, 0));
 }
 
@@ -203,7 +201,7 @@ static Status reduce_grad_extreme(Grad *gr)
     TRY(spread(&dy, gr, grad_dout(gr, 0)));
     hit = EMIT(g, Equal, NULL, grad_in(gr, 0), y);
     count = sum_kept(gr, emit_cast(g, hit, grad_in_value(gr, 0)->dtype));
-    grad_set(gr, 0, EMIT(g, Where, NULL, hit, EMIT(g, Div, NULL, dy, count), scalar_like(gr, 0)));
+    grad_set(gr, 0, EMIT(g, Where, NULL, hit, EMIT(g, Div, NULL, dy, count), grad_number(gr, 0)));
     return g->status;
 }
 
@@ -218,11 +216,11 @@ static Status grad_prod(Grad *gr)
     if (!dtype_is_float(t))
         return grad_none(gr);
     TRY(spread(&dy, gr, grad_dout(gr, 0)));
-    zero = scalar_like(gr, 0);
+    zero = grad_number(gr, 0);
     is_zero = EMIT(g, Equal, NULL, grad_in(gr, 0), zero);
     own = emit_cast(g, is_zero, t);
     zeros = sum_kept(gr, own);
-    rest = EMIT(g, Where, NULL, is_zero, scalar_like(gr, 1), grad_in(gr, 0));
+    rest = EMIT(g, Where, NULL, is_zero, grad_number(gr, 1), grad_in(gr, 0));
     p = EMIT(g, ReduceProd,
              ATTRS(INT("keepdims", 1), INT("noop_with_empty_axes", node_int(gr->node, "noop_with_empty_axes"))), rest,
              grad_in(gr, 1));

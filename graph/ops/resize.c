@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/resize.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- Interpolate ---- */
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ops/roi.gen.h"
 #include "graph/ir/grad.h"
-#include "graph/ops/roi_standard.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/roi.gen.h"
+#include "graph/ops/roi_standard.h"
 
 enum { SAMPLES_MAX = 4096 }; /* along an axis of a bin */
 

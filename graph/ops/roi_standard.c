@@ -7,6 +7,12 @@
  * A maximum comes from one element, to whose gradient dy times the element's weight is added.  For it, data are rows
  * [sample * height * width, channels], and gradients rows [region * bin, channels]. */
 #include "graph/ops/roi_standard.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "graph/ir/emit.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
@@ -22,12 +28,6 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include <float.h>
-#include <math.h>
-#include <string.h>
-
-#include "graph/ir/emit.h"
 
 typedef struct {
     Graph *g;

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "graph/ir/body.h"
+#include "graph/ir/emit.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/emit.h"
 
 static int scanned(const Node *n) { return (int)node_int(n, "num_scan_inputs"); }
 

@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/scatter.gen.h"
 #include "graph/ops/tuples.h"
-#include "graph/ir/placement_rules.h"
 
 /* Opset 16 added reduction, opset 18 max and min. */
 static bool scatter_respell(Graph *g, Node *n, int opset)

@@ -1,11 +1,11 @@
 /* OneHot, NonZero, Compress, Trilu and TopK. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/scatter.gen.h"
 #include "graph/ops/select.gen.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- OneHot ---- */
 

@@ -1,11 +1,11 @@
 /* Softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) along one axis; LogSoftmax: its logarithm. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/select.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/placement_rules.h"
 
 /* Up to opset 12 the sum goes over all axes from `axis` (default 1) on, as if these were flattened to one.  Attribute
  * `flatten` keeps that until shapes are known; `lower` then reshapes, so later passes never meet the attribute. */

@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/op.h"
 
 ValueId import_emit(Graph *g, const OpDef *op, const Attr *attrs, int n_in, const ValueId *in)
 {

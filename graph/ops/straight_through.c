@@ -4,13 +4,13 @@
  * zero elsewhere, as in PyTorch's fake-quantise.  The operator's output is that of DequantizeLinear; its gradient goes
  * to the input of QuantizeLinear. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/quantize.gen.h"
+#include "graph/ops/quantize.h"
 #include "graph/ops/straight_through.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/quantize.h"
-#include "graph/ir/placement_rules.h"
 
 static Status infer_straight(Graph *g, Node *n)
 {
@@ -29,17 +29,9 @@ static Status grad_straight(Grad *gr)
     return gr->g->status;
 }
 
-/* Without gradients the operator has no effect. */
-static Status train_straight(Graph *g, Node *n, const TrainMode *mode)
-{
-    if (!mode->batch)
-        graph_replace(g, n->out[0], n->in[0]);
-    return g->status;
-}
-
 DEFINE_OP(StraightThrough, .domain = "dpexec", .plain = "Identity", .layout = LAYOUT_ANY, .since = 1, .in_min = 2,
           .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .flags = OPF_VIEW, .gradient_only_in = 6,
-          .inplace = { 1 }, .infer = infer_straight, .train = train_straight, .grad = grad_straight,
+          .inplace = { 1 }, .infer = infer_straight, .train = train_alone, .grad = grad_straight,
           .place = place_elementwise,
           .doc = "(y, x, within): y, whose gradient goes to x, where `within` holds if it is there");
 

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
@@ -25,7 +26,6 @@
 #include "graph/ops/softmax.gen.h"
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/op.h"
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 enum { Y, PRESENT_K, PRESENT_V, SCORES };

@@ -1,9 +1,9 @@
 /* Functions of one element.  Gradients are written in the output where that is possible, so that the memory planner may
  * drop the input after the forward pass. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
-#include "graph/ir/placement_rules.h"
 
 static Status infer(Graph *g, Node *n) { return infer_like(g, n, 0); }
 
@@ -12,8 +12,6 @@ static Status infer_bool(Graph *g, Node *n)
     set_out(g, n, 0, DT_BOOL, in_value(g, n, 0)->shape);
     return ST_OK;
 }
-
-static ValueId scalar_like(Grad *gr, double v) { return emit_scalar(gr->g, grad_in_value(gr, 0)->dtype, v); }
 
 /* dx = dy * factor */
 static Status set_times(Grad *gr, ValueId factor)
@@ -31,9 +29,9 @@ static Status set_over(Grad *gr, ValueId divisor)
 
 static ValueId square(Graph *g, ValueId x) { return EMIT(g, Mul, NULL, x, x); }
 
-static ValueId one_minus(Grad *gr, ValueId x) { return EMIT(gr->g, Sub, NULL, scalar_like(gr, 1), x); }
+static ValueId one_minus(Grad *gr, ValueId x) { return EMIT(gr->g, Sub, NULL, grad_number(gr, 1), x); }
 
-static ValueId one_plus(Grad *gr, ValueId x) { return EMIT(gr->g, Add, NULL, scalar_like(gr, 1), x); }
+static ValueId one_plus(Grad *gr, ValueId x) { return EMIT(gr->g, Add, NULL, grad_number(gr, 1), x); }
 
 /* ---- gradients, one line of mathematics each ---- */
 
@@ -67,7 +65,7 @@ static Status grad_erf(Grad *gr)
     Graph *g = gr->g;
     ValueId bell = EMIT(g, Exp, NULL, EMIT(g, Neg, NULL, square(g, grad_in(gr, 0))));
 
-    return set_times(gr, EMIT(g, Mul, NULL, bell, scalar_like(gr, 1.1283791670955125739)));
+    return set_times(gr, EMIT(g, Mul, NULL, bell, grad_number(gr, 1.1283791670955125739)));
 }
 
 static Status grad_sin(Grad *gr) { return set_times(gr, EMIT(gr->g, Cos, NULL, grad_in(gr, 0))); }
@@ -112,7 +110,7 @@ static Status grad_acosh(Grad *gr)
 {
     ValueId x2 = square(gr->g, grad_in(gr, 0));
 
-    return set_over(gr, EMIT(gr->g, Sqrt, NULL, EMIT(gr->g, Sub, NULL, x2, scalar_like(gr, 1))));
+    return set_over(gr, EMIT(gr->g, Sqrt, NULL, EMIT(gr->g, Sub, NULL, x2, grad_number(gr, 1))));
 }
 
 /* dy / (1 - x^2) */

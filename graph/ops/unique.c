@@ -1,8 +1,7 @@
 /* Unique: the number of different slices depends on data. */
-#include "graph/ops/unique_slices.h"
-
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
+#include "graph/ops/unique_slices.h"
 
 #define NO_AXIS INT64_MIN
 

@@ -7,16 +7,15 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/emit.h"
+#include "graph/ir/op.h"
+#include "graph/ir/readers.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/pool.gen.h"
 #include "graph/ops/scatter.gen.h"
 #include "graph/ops/where.gen.h"
 #include "graph/ops/window.h"
-#include "graph/ir/readers.h"
-
-#include "graph/ir/emit.h"
-#include "graph/ir/op.h"
 #include "graph/ops/window.h"
 
 /* Reads output_shape; *known is false if it depends on data. */

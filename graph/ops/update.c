@@ -6,12 +6,12 @@
  * values in their order.  A node holds one parameter or, grouped (passes/fuse/group_updates.c), `count` of them: the
  * states of each, then the gradient of each, then the scalars, which all share. */
 #include "graph/ops/update.h"
-#include "graph/ops/update.gen.h"
 
 #include <stdlib.h>
 
 #include "graph/ir/op.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/update.gen.h"
 
 bool update_is(const Node *n) { return n->op && n->op == &op_Update; }
 

@@ -1,8 +1,8 @@
 /* Operators that keep the bytes: Reshape, Flatten, Squeeze, Unsqueeze, Identity, StopGradient; and Reorder, which
  * changes the layout. */
 #include "graph/ir/grad.h"
-#include "graph/ops/view.gen.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/view.gen.h"
 
 /* ---- Reshape ---- */
 
@@ -259,18 +259,10 @@ DEFINE_OP(Identity, .same = SAME_TENSOR, .blocks = BLOCKS_PASS, .layout = LAYOUT
 
 /* ---- StopGradient ---- */
 
-/* Without gradients the operator has no effect. */
-static Status train_stop(Graph *g, Node *n, const TrainMode *mode)
-{
-    if (!mode->batch)
-        graph_replace(g, n->out[0], n->in[0]);
-    return g->status;
-}
-
 DEFINE_OP(StopGradient, .domain = "dpexec", .plain = "Identity", .same = SAME_TENSOR, .blocks = BLOCKS_PASS,
           .layout = LAYOUT_ANY, .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
           .flags = OPF_VIEW | OPF_ZERO_GRAD, .inplace = { 1 }, .infer = infer_identity, .grad = grad_none,
-          .train = train_stop, .place = place_linear, .doc = "x, which gets no gradient");
+          .train = train_alone, .place = place_linear, .doc = "x, which gets no gradient");
 
 /* ---- layouts ---- */
 

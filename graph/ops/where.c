@@ -1,10 +1,10 @@
 /* Where and Clip: elements chosen between tensors. */
 #include "graph/ir/grad.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ir/placement_rules.h"
 
 /* ---- Where ---- */
 

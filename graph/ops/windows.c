@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
+#include "graph/ir/op.h"
+#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/view.gen.h"
-#include "graph/ir/op.h"
-#include "graph/ir/placement_rules.h"
 
 static Status windows_infer(Graph *g, Node *n)
 {

@@ -1,13 +1,14 @@
 /* Functions that metrics of classes share: all follow from the confusion matrix, whose counts add up. */
 #include "graph/recipes/metric.h"
+
+#include <string.h>
+
 #include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
-
-#include <string.h>
 
 ValueId emit_counted(LossBody *b, const IgnoredClass *ignored)
 {
@@ -40,7 +41,7 @@ void emit_confusion(LossBody *b, const IgnoredClass *ignored)
         b->sum = emit_cast(g, emit_reshape(g, pairs, &table), DT_INT64);
 }
 
-ClassCounts class_counts(const Tensor *confusion, int64_t c)
+static ClassCounts class_counts(const Tensor *confusion, int64_t c)
 {
     const int64_t classes = confusion->shape.dim[0];
     ClassCounts n = { .hits = (double)tensor_int(confusion, c * classes + c) };

@@ -33,8 +33,6 @@ typedef struct {
     double hits, targets, predictions;
 } ClassCounts;
 
-ClassCounts class_counts(const Tensor *confusion, int64_t c);
-
 /* Settings of precision, recall and f1: how the scores of the classes are averaged. */
 typedef struct {
     int how;       /* CLASS_MACRO ... */

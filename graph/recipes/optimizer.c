@@ -1,16 +1,16 @@
 /* Functions that optimizers share: they build the formula of an update once for all parameters of a type, and emit the
  * nodes that apply it. */
 #include "graph/recipes/optimizer.h"
-#include "graph/ops/binary.gen.h"
-#include "graph/ops/compare.gen.h"
-#include "graph/ops/optimizer.gen.h"
-#include "graph/ops/update.gen.h"
-#include "graph/ops/where.gen.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "graph/ir/body.h"
+#include "graph/ops/binary.gen.h"
+#include "graph/ops/compare.gen.h"
+#include "graph/ops/optimizer.gen.h"
+#include "graph/ops/update.gen.h"
+#include "graph/ops/where.gen.h"
 
 /* ---- formulas ---- */
 

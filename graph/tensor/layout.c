@@ -120,7 +120,8 @@ int64_t layout_place(Layout l, const Shape *s, const int64_t *index)
     return place + within;
 }
 
-int64_t layout_elements(Layout l, const Shape *s)
+/* The number of elements with padding. */
+static int64_t layout_elements(Layout l, const Shape *s)
 {
     const Shape outer = layout_in_blocks(l, s);
     int64_t n = shape_numel(&outer);

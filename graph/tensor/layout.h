@@ -30,8 +30,7 @@ bool layout_suits(Layout l, const Shape *s);
 
 /* The offset of an element in memory, in elements. */
 int64_t layout_place(Layout l, const Shape *s, const int64_t *index);
-/* The size of a tensor with padding, in elements and in bytes; shape_check() has passed its shape. */
-int64_t layout_elements(Layout l, const Shape *s);
+/* The size of a tensor with padding in bytes; shape_check() has passed its shape. */
 size_t layout_bytes(DType dtype, Layout l, const Shape *s);
 /* Copies elements of `size` bytes from row-major order to a layout that holds the shape, or back. */
 void layout_convert(void *to, const void *from, const Shape *s, size_t size, Layout l, bool to_layout);

@@ -2,12 +2,11 @@
  * even. To bfloat16 it is rounded by way of float32, as PyTorch does. */
 #include "graph/tensor/tensor.h"
 
-#include "graph/tensor/layout.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "graph/base/saturate.h"
+#include "graph/tensor/layout.h"
 #include "graph/tensor/narrow_types.h"
 #include "graph/tensor/strings.h"
 

@@ -1,14 +1,13 @@
 /* The parser's tokens with their error messages, numbers, tensors and types.  A short text cannot make the parser
  * allocate much: the number of a tensor's elements is checked against the length of the remaining text, and "all" has a
  * limit. */
-#include "graph/text/parser.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "graph/text/parser.h"
 
 enum { MAX_ALL_BYTES = 1 << 30 };
 

@@ -16,11 +16,11 @@
 
 enum { LABEL_MAX = 60, CHAIN_MAX = 8 }; /* characters of a name; nodes listed in a box */
 
-/* A box: the first node of a chain, and its frames, which are -1 for a collective. */
+/* A chain, which is drawn as a box: its first node, and its frames, which are -1 for a collective. */
 typedef struct {
     int frame[3]; /* device, replica, phase */
     uint32_t node;
-} Box;
+} Chain;
 
 typedef struct {
     FILE *f;
@@ -30,7 +30,7 @@ typedef struct {
     uint8_t *phase;     /* by node index */
     uint32_t *chain;    /* by node index: the first node of its chain */
     uint32_t *next;     /* by node index: the next node of its chain, or the node itself */
-    Box *box;           /* [n_box], frame by frame */
+    Chain *box;         /* [n_box], frame by frame */
     int n_box;
 } Dot;
 
@@ -156,7 +156,7 @@ enum { DEVICE, REPLICA, PHASE, N_FRAMES };
 
 static int compare_boxes(const void *a, const void *b)
 {
-    const Box *x = a, *y = b;
+    const Chain *x = a, *y = b;
 
     for (int k = 0; k < N_FRAMES; k++)
         if (x->frame[k] != y->frame[k])
@@ -171,14 +171,14 @@ static Status find_boxes(Dot *d, Arena *a)
     d->phase = graph_phases(d->g, a);
     d->chain = ARENA_NEW(a, uint32_t, d->g->n_node);
     d->next = ARENA_NEW(a, uint32_t, d->g->n_node);
-    d->box = ARENA_NEW(a, Box, d->g->n_node);
+    d->box = ARENA_NEW(a, Chain, d->g->n_node);
     if (!readers || !d->phase || !d->chain || !d->next || !d->box)
         return FAIL_NOMEM();
     find_chains(d, readers);
     FOR_NODES(d->g, n)
         if (d->chain[n->index] == n->index)
-            d->box[d->n_box++] = is_collective(n) ? (Box){ { -1, -1, -1 }, n->index }
-                                                  : (Box){ { n->device, n->replica, d->phase[n->index] }, n->index };
+            d->box[d->n_box++] = is_collective(n) ? (Chain){ { -1, -1, -1 }, n->index }
+                                                  : (Chain){ { n->device, n->replica, d->phase[n->index] }, n->index };
     if (d->n_box)
         qsort(d->box, (size_t)d->n_box, sizeof *d->box, compare_boxes);
     return ST_OK;
@@ -205,7 +205,7 @@ static void print_sources(const Dot *d, int device)
     }
 }
 
-static void open_frame(const Dot *d, const Box *b, int level)
+static void open_frame(const Dot *d, const Chain *b, int level)
 {
     static const char *const what[] = { "device", "replica" };
 
@@ -223,7 +223,7 @@ static void open_frame(const Dot *d, const Box *b, int level)
 }
 
 /* Closes frames and opens those of `to` (NULL: none); `open` are the frames that are open, -1: none. */
-static void change_frames(const Dot *d, const Box *to, int open[N_FRAMES])
+static void change_frames(const Dot *d, const Chain *to, int open[N_FRAMES])
 {
     int same = 0;
 

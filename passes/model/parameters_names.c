@@ -247,10 +247,10 @@ static NameMeaning signed_meaning(const Graph *g, const char *name)
     SignatureLine line;
 
     while (signature_next(&line, &at))
-        if (piece_is(line.target, name)) {
-            if (piece_is(line.kind, "PARAMETER"))
+        if (text_part_is(line.target, name)) {
+            if (text_part_is(line.kind, "PARAMETER"))
                 return MEANS_PARAMETER;
-            if (piece_is(line.kind, "BUFFER") || piece_is(line.kind, "CONSTANT_TENSOR"))
+            if (text_part_is(line.kind, "BUFFER") || text_part_is(line.kind, "CONSTANT_TENSOR"))
                 return MEANS_BUFFER;
         }
     return MEANS_NOTHING;

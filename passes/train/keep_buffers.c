@@ -37,7 +37,7 @@ static Status keep_buffers_keep(Graph *g, const PassCtx *ctx)
 }
 
 /* Statistics of batch-norms are updated by their nodes, and the count of batches is read by nothing. */
-static bool is_statistic(const Graph *g, Piece target)
+static bool is_statistic(const Graph *g, TextPart target)
 {
     static const char *const ends[] = { "num_batches_tracked", "running_mean", "running_var" };
 
@@ -50,7 +50,7 @@ static bool is_statistic(const Graph *g, Piece target)
             return true;
         FOR_NODES(g, node)
             for (int k = 0; k < node->n_in && k < 8; k++)
-                if (has_value(node->in[k]) && piece_is(target, in_value(g, node, k)->name) &&
+                if (has_value(node->in[k]) && text_part_is(target, in_value(g, node, k)->name) &&
                     !(node->op->running_in >> k & 1))
                     return false;
         return true;
@@ -58,10 +58,10 @@ static bool is_statistic(const Graph *g, Piece target)
     return false;
 }
 
-static bool is_kept(const Graph *g, Piece target)
+static bool is_kept(const Graph *g, TextPart target)
 {
     for (int i = 0; i < g->n_update; i++)
-        if (piece_is(target, value(g, g->update[i].state)->name))
+        if (text_part_is(target, value(g, g->update[i].state)->name))
             return true;
     return false;
 }
@@ -74,9 +74,9 @@ static Status note_written(const Graph *g, PassCtx *ctx)
     while (signature_next(&line, &at)) {
         const char *name;
 
-        if (!piece_is(line.kind, "BUFFER_MUTATION") || is_statistic(g, line.target) || is_kept(g, line.target))
+        if (!text_part_is(line.kind, "BUFFER_MUTATION") || is_statistic(g, line.target) || is_kept(g, line.target))
             continue;
-        if (!(name = arena_printf(ctx->scratch, "%.*s", PIECE(line.target))))
+        if (!(name = arena_printf(ctx->scratch, "%.*s", TEXT_PART(line.target))))
             return FAIL_NOMEM();
         TRY(report_note(
             ctx->report, NOTE_EXPORTER, name,
@@ -92,7 +92,7 @@ static Status note_written(const Graph *g, PassCtx *ctx)
 static bool reads_copy(const char *call)
 {
     bool copy = false;
-    Piece arg;
+    TextPart arg;
 
     for (const char *at = call; call_next(&arg, &at);) {
         if (call_detaches(arg))

@@ -8,10 +8,10 @@
 static void expect_args(const char *call, const char *wanted)
 {
     char found[256] = "";
-    Piece arg;
+    TextPart arg;
 
     for (const char *at = call; call_next(&arg, &at);)
-        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%.*s", *found ? " " : "", PIECE(arg));
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%.*s", *found ? " " : "", TEXT_PART(arg));
     CHECK_STR(wanted, found);
 }
 
@@ -20,7 +20,7 @@ static void test_calls(void)
     static const char call[] = "%add_1 : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%x, "
                                "[%detach, %p_w.0], 2), kwargs = {alpha: %a})";
 
-    CU_ASSERT(piece_is(call_name(call), "add_1"));
+    CU_ASSERT(text_part_is(call_name(call), "add_1"));
     CU_ASSERT(call_is(call, "aten.add") && !call_is(call, "aten.ad") && !call_is(call, "aten.add.Tens"));
     CU_ASSERT(call_is(call, "aten.add.Tensor") && !call_is(NULL, "aten.add"));
     expect_args(call, "x detach p_w.0 a");
@@ -38,9 +38,9 @@ static void test_names(void)
     static const char *const others[] = { "detached", "detach_x", "detach_1a", "detac", "linear", "" };
 
     for (size_t i = 0; i < sizeof detached / sizeof *detached; i++)
-        CU_ASSERT(call_detaches((Piece){ detached[i], strlen(detached[i]) }));
+        CU_ASSERT(call_detaches((TextPart){ detached[i], strlen(detached[i]) }));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        CU_ASSERT(!call_detaches((Piece){ others[i], strlen(others[i]) }));
+        CU_ASSERT(!call_detaches((TextPart){ others[i], strlen(others[i]) }));
 }
 
 #define CALL(target, args) \
@@ -85,8 +85,8 @@ static void expect_lines(const char *signature, const char *wanted)
     SignatureLine line;
 
     for (const char *at = signature; signature_next(&line, &at);)
-        snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s:%.*s:%.*s ", PIECE(line.name),
-                 PIECE(line.kind), PIECE(line.target));
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%.*s:%.*s:%.*s ", TEXT_PART(line.name),
+                 TEXT_PART(line.kind), TEXT_PART(line.target));
     CHECK_STR(wanted, found);
 }
 

@@ -1,7 +1,7 @@
 /* cross-entropy: minus the log-probability of the right class, from logits; for targets that are probabilities, the
  * mean over classes weighted by them. */
-#include "graph/recipes/loss.h"
 #include "graph/ops/softmax.gen.h"
+#include "graph/recipes/loss.h"
 
 typedef struct {
     IgnoredClass ignored;

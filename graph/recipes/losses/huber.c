@@ -1,9 +1,9 @@
 /* huber: with d = y - t, d^2 / 2 if |d| <= delta, otherwise delta (|d| - delta / 2).  PyTorch's HuberLoss.
  *
  * With c = d clipped to -delta..delta, both are c (d - c / 2), whose derivative is c. */
-#include "graph/recipes/loss.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/where.gen.h"
+#include "graph/recipes/loss.h"
 
 typedef struct {
     double delta;

@@ -1,6 +1,6 @@
 /* accuracy: the share of targets whose class has the largest score. */
-#include "graph/recipes/metric.h"
 #include "graph/ops/metric.gen.h"
+#include "graph/recipes/metric.h"
 
 static void accuracy_emit_metric(LossBody *b, const void *settings)
 {

@@ -3,8 +3,8 @@
  * It takes logits.  Log-probabilities are logits, too, because log-softmax does not change them. */
 #include <math.h>
 
-#include "graph/recipes/metric.h"
 #include "graph/ops/softmax.gen.h"
+#include "graph/recipes/metric.h"
 
 static void perplexity_emit_metric(LossBody *b, const void *settings)
 {

@@ -1,8 +1,8 @@
 /* top-k: the share of targets whose class is among the k largest scores; of equal scores the first count. */
-#include "graph/recipes/metric.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/select.gen.h"
 #include "graph/ops/view.gen.h"
+#include "graph/recipes/metric.h"
 
 typedef struct {
     int64_t k;

@@ -4,10 +4,10 @@
  *
  * at step t, the first being 1.  In PyTorch s begins as initial_accumulator_value; here it begins as 0, and that value
  * is added where s is read. */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/preview_training.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double eps, weight_decay, lr_decay, initial;

@@ -5,10 +5,10 @@
  *
  * With amsgrad, w' uses the largest v' so far.  adamw has d = g, and w (1 - lr weight_decay) in place of w in w'.
  * Scalars are computed in float64 and rounded once. */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/preview_training.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

@@ -5,9 +5,9 @@
  *   u = (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + eps) + weight_decay w,  w' = w - lr (|w| / |u|) u
  *
  * If |w| or |u| is 0, a case that the paper leaves open, their quotient is 1. */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double beta1, beta2, eps, weight_decay;

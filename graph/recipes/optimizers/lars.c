@@ -4,8 +4,8 @@
  *   l = trust |w| / (|g| + weight_decay |w|),  m' = momentum m + lr l (g + weight_decay w),  w' = w - m'
  *
  * If |w| or |g| is 0, a case that the paper leaves open, l is 1. */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double momentum, trust, weight_decay;

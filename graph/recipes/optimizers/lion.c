@@ -2,9 +2,9 @@
  * algorithm 2), with decoupled weight decay:
  *
  *   w' = w - lr (sign(beta1 m + (1 - beta1) g) + weight_decay w),  m' = beta2 m + (1 - beta2) g */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double beta1, beta2, weight_decay;

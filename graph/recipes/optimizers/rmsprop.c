@@ -3,9 +3,9 @@
  *
  *   d = g + weight_decay w,  v' = alpha v + (1 - alpha) d^2,  a' = alpha a + (1 - alpha) d
  *   q = d / (sqrt(v' [- a'^2]) + eps),  w' = w - lr q, or with momentum b' = momentum b + q,  w' = w - lr b' */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/unary.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double alpha, eps, momentum, weight_decay;

@@ -4,10 +4,10 @@
  *   Nesterov's w' = w - lr (d + momentum m')
  *
  * The first step has no dampening: m' = d. */
-#include "graph/recipes/optimizer.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/where.gen.h"
+#include "graph/recipes/optimizer.h"
 
 typedef struct {
     double momentum, dampening, weight_decay;
