@@ -66,8 +66,8 @@ static Status cast_outputs(Graph *g, const OnnxModel *from, const Exporter *step
         if (!state || state->kind != V_STATE)
             return FAIL(
                 E_UNSUPPORTED,
-                "--training-info: '%s' gets its first value by a graph, and is not updated: it is a constant of "
-                "the step, of which this value would be written",
+                "--training-info: an initialization computes '%s', which no step updates: it is a constant of the "
+                "step, and the file would hold this run's value",
                 from->first[i].key);
         graph_add_output(g, from->first[i].key, EMIT(g, Cast, ATTRS(INT("to", t)), first));
     }
@@ -112,7 +112,7 @@ static Status make_initial(Graph **out, const OnnxModel *from, const Exporter *s
     if (!from || !from->n_first)
         return ST_OK;
     if (!from->initial)
-        return FAIL(E_UNSUPPORTED, "--training-info: what gives first values cannot be written: %s", from->not_initial);
+        return FAIL(E_UNSUPPORTED, "--training-info: the initialization cannot be written: %s", from->not_initial);
     TRY(graph_clone(&g, from->initial));
     if ((st = cast_outputs(g, from, step, model))) {
         graph_free(g);

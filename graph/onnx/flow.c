@@ -292,7 +292,7 @@ Status flow_stack_nothing(ValueId *out, const FlowImport *f, const Onnx__ValueIn
     for (int i = 0; f->im->run && i < s.rank; i++)
         s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* open sizes stay unknown; the output has no elements anyway */
     if (!shape_known(&s) || s.rank == MAX_RANK)
-        return FAIL(E_UNSUPPORTED, "no trip, and the body does not say what its output '%s' would be", p->name);
+        return FAIL(E_UNSUPPORTED, "it makes no trip, and the body gives its output '%s' no shape", p->name);
     axis += axis < 0 ? s.rank + 1 : 0;
     if (axis < 0 || axis > s.rank)
         return FAIL(E_MODEL, "output '%s' of the body has no axis %lld", p->name, (long long)axis);
@@ -430,18 +430,17 @@ static Status loop_condition(int64_t *go, FlowImport *f, ValueId cond, const cha
     const char *why, *remedy;
 
     if (known_number(go, f->im, cond))
-        return flow_decided(f, cond, *go, "whether it goes on,", name);
-    TRY(flow_check_number(f, cond, "whether it goes on,", name, "bool"));
+        return flow_decided(f, cond, *go, "its condition", name);
+    TRY(flow_check_number(f, cond, "its condition", name, "bool"));
     if (f->im->run || count > MAX_DATA_TRIPS) {
         explain_unknown(&why, &remedy, f, cond);
-        return FAIL(E_UNSUPPORTED, "whether it goes on, '%s', %s, expected a constant condition or at most %d trips%s",
-                    name, why, MAX_DATA_TRIPS, remedy);
+        return FAIL(E_UNSUPPORTED, "its condition '%s' %s, expected a constant condition or at most %d trips%s", name,
+                    why, MAX_DATA_TRIPS, remedy);
     }
     for (size_t i = f->n_carried; i < f->p->n_output; i++)
         if (*f->p->output[i])
-            return FAIL(E_UNSUPPORTED,
-                        "whether it goes on, '%s', depends on data, and so does the length of its output '%s'", name,
-                        f->p->output[i]);
+            return FAIL(E_UNSUPPORTED, "its condition '%s' depends on data, and so does the length of its output '%s'",
+                        name, f->p->output[i]);
     f->active = branch_condition(f->im, cond, f->active);
     *go = 1;
     return f->im->g->status;

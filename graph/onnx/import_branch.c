@@ -137,7 +137,7 @@ Status branch_end(const Branch *b)
 static Status tensor_of(ValueId *out, const ScopeEntry *e)
 {
     if (e->problem)
-        return FAIL(E_UNSUPPORTED, "data decide what it is, and in a branch %s", e->problem);
+        return FAIL(E_UNSUPPORTED, "it depends on the branch that is taken, and in one branch %s", e->problem);
     *out = e->value;
     return ST_OK;
 }

@@ -37,17 +37,16 @@ static const char *kind_problem(const Onnx__TypeProto *type)
 static const char *members_problem(Importer *im, const char *name, const OnnxType *type)
 {
     const char *text =
-        type->sequence
-            ? arena_printf(im->scratch,
-                           "how many tensors this %ssequence has is not said: give "
-                           "--input-members %.100s=N%s",
-                           type->optional ? "optional " : "", name, type->optional ? ", or =absent" : "")
-            : arena_printf(im->scratch,
-                           "whether this optional is there is not said: give --input-members %.100s=present, "
-                           "or =absent",
-                           name);
+        type->sequence ? arena_printf(im->scratch,
+                                      "the number of tensors of this %ssequence is unknown: give "
+                                      "--input-members %.100s=N%s",
+                                      type->optional ? "optional " : "", name, type->optional ? ", or =absent" : "")
+                       : arena_printf(im->scratch,
+                                      "this optional may be present or absent: give --input-members %.100s=present, "
+                                      "or =absent",
+                                      name);
 
-    return text ? text : "its structure is not said";
+    return text ? text : "its structure is unknown";
 }
 
 /* Adds an input of one tensor, under a new name. */
@@ -105,12 +104,12 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
         return im->g->status;
     }
     if (n == ONNX_ABSENT && !type.optional)
-        return FAIL(E_INVALID, "input '%s' is said to be absent: it is a sequence, and not optional", e->name);
+        return FAIL(E_INVALID, "input '%s' cannot be absent: it is a sequence, and not optional", e->name);
     if (n == ONNX_ABSENT) {
         optional_set_nothing(e);
         return ST_OK;
     }
     if (n != 1 && !type.sequence)
-        return FAIL(E_INVALID, "input '%s' is said to have %d tensors: it holds one, or is absent", e->name, n);
+        return FAIL(E_INVALID, "input '%s' has one tensor, or is absent, found %d", e->name, n);
     return type.sequence ? add_members(e, im, n, t) : input_structure_add_tensor(&e->value, im, e->name, t);
 }

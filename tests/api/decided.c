@@ -21,7 +21,7 @@ static const Case cases[] = {
     { "greater", { [1] = decided_greater_1, [2] = decided_greater_2 }, "If pick (output 'v'): its condition 'c' is" },
     { "less", { [2] = decided_less_2, [4] = decided_less_4 }, NULL },
     { "turns", { [2] = decided_turns_2 }, "Loop turns (output 'v'): its trip count 'n' is" },
-    { "counts", { [2] = decided_counts_2 }, "Loop counts (output 'v'): whether it goes on, 'go2' is" },
+    { "counts", { [2] = decided_counts_2 }, "Loop counts (output 'v'): its condition 'go2' is" },
     { "sums", { [2] = decided_sums_2 }, "Scan sums (output 'total'): the length of 'x', which is scanned, is" },
     { "last", { [2] = decided_last_2 }, "SequenceAt (unnamed) (output 'p'): the length of 'parts' is" },
 };

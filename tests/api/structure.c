@@ -288,12 +288,11 @@ static void test_asked(void)
 
     dpx_options_set_members(o, count, &a);
     CHECK_DPX_FAILS(DPX_UNSUPPORTED,
-                    "input 'xs': how many tensors this sequence has is not said: give --input-members xs=N",
+                    "input 'xs': the number of tensors of this sequence is unknown: give --input-members xs=N",
                     dpx_model_load_within(&m, FOLDER "sequences.onnx", o));
     CU_ASSERT(a.asked == 2 && a.sequences == 1 && a.optionals == 1);
     a.n = DPX_ABSENT;
-    CHECK_DPX_FAILS(DPX_INVALID, "input 'xs' is said to be absent",
-                    dpx_model_load_within(&m, FOLDER "sequences.onnx", o));
+    CHECK_DPX_FAILS(DPX_INVALID, "input 'xs' cannot be absent", dpx_model_load_within(&m, FOLDER "sequences.onnx", o));
     a.n = 5000;
     CHECK_DPX_FAILS(DPX_UNSUPPORTED, "input 'xs': a sequence of more than 4096 tensors",
                     dpx_model_load_within(&m, FOLDER "sequences.onnx", o));
@@ -306,7 +305,7 @@ static void test_asked(void)
     CU_ASSERT_EQUAL(dpx_model_count(m, DPX_INPUT), 4);
     dpx_model_free(m);
     CHECK_DPX_FAILS(DPX_UNSUPPORTED, "input 'xs'", dpx_model_load(&m, FOLDER "sequences.onnx"));
-    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "input 'm': whether this optional is there is not said",
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "input 'm': this optional may be present or absent",
                     dpx_model_load(&m, FOLDER "sequences.onnx"));
     dpx_options_free(o);
 }

@@ -128,13 +128,13 @@ refused 2 "the model has no input 'ys' that is a sequence or optional" "${train[
 refused 2 "the model has no input 'xs.0' that is a sequence or optional" "$graph_transform" $here/sequences.onnx --loss mse --input-members xs=1 \
     --input-members m=absent --input-members xs.0=1
 refused 2 "no array for input 'xs.2'" "${train[@]}" $here/sequences.onnx --data $here/data2.npz --input-members xs=3
-refused 2 "input 'xs' is said to be absent: it is a sequence, and not optional" "${train[@]}" $here/sequences.onnx --data $here/data2.npz \
+refused 2 "input 'xs' cannot be absent: it is a sequence, and not optional" "${train[@]}" $here/sequences.onnx --data $here/data2.npz \
     --input-members xs=absent
-refused 2 "input 'm' is said to have 2 tensors: it holds one, or is absent" "${train[@]}" $here/sequences.onnx --data $here/data2.npz \
+refused 2 "input 'm' has one tensor, or is absent, found 2" "${train[@]}" $here/sequences.onnx --data $here/data2.npz \
     --input-members m=2
 refused 2 "--input-members: expected NAME=N, NAME=present or NAME=absent, found 'xs'" "${train[@]}" $here/sequences.onnx \
     --data $here/data2.npz --input-members xs
-refused 1 "input 'xs': how many tensors this sequence has is not said: give --input-members xs=N; input 'm': whether this optional is there" \
+refused 1 "input 'xs': the number of tensors of this sequence is unknown: give --input-members xs=N; input 'm': this optional may be present" \
     "$graph_transform" $here/sequences.onnx --loss mse
 says "xs.1: split along axis 0 (N)" "$graph_transform" $here/sequences.onnx --loss mse --batch-size 4 --replicas 3 --input-members xs=2 \
     --input-members m=present --report

@@ -274,7 +274,7 @@ static void test_if_by_data_refused(void)
     built_node(&sub, "SequenceConstruct", "x,x", "t");
     built_output(&sub, "t");
     built_output(&b, "y");
-    REFUSED(&b, E_UNSUPPORTED, "data decide what it is, and in a branch it is a sequence");
+    REFUSED(&b, E_UNSUPPORTED, "it depends on the branch that is taken, and in one branch it is a sequence");
 }
 
 static void test_if_refused(void)
@@ -520,7 +520,7 @@ static void test_no_trips(void)
     const Value *all;
     Graph *g;
 
-    REFUSED(&b, E_UNSUPPORTED, "no trip, and the body does not say what its output 'next' would be");
+    REFUSED(&b, E_UNSUPPORTED, "it makes no trip, and the body gives its output 'next' no shape");
     sub = (Built){ c.arena, c.model, n->attribute[0]->g };
     for (size_t i = 0; i < 3; i++) /* now it does */
         n->attribute[0]->g->output[i]->type = built_input(&sub, "t", DT_FLOAT32, "2,3")->type;
@@ -566,12 +566,11 @@ static void test_loop_refused(void)
     REFUSED(&e, E_MODEL, "input 2, a value carried from trip to trip, is absent");
     e = recurrence("2", &n);
     n->attribute[0]->g->output[0]->name = "next";
-    REFUSED(&e, E_UNSUPPORTED,
-            "whether it goes on, 'next', depends on data, and so does the length of its output 'all'");
+    REFUSED(&e, E_UNSUPPORTED, "its condition 'next' depends on data, and so does the length of its output 'all'");
     e = recurrence("65", &n);
     n->attribute[0]->g->output[0]->name = "next";
     REFUSED(&e, E_UNSUPPORTED,
-            "whether it goes on, 'next', depends on data, expected a constant condition or at most 64 trips");
+            "its condition 'next' depends on data, expected a constant condition or at most 64 trips");
     e = recurrence("1000", &n);
     n->attribute[0]->g->node[1]->op_type = "NoSuchOp";
     REFUSED(&e, E_UNSUPPORTED, "not supported: NoSuchOp (unnamed) (output 'next')");

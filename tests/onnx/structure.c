@@ -127,8 +127,8 @@ static void test_refused(void)
     } cases[] = {
         { { "other", 1 },
           E_UNSUPPORTED,
-          "input 's': how many tensors this sequence has is not said: give --input-members s=N" },
-        { { "s", ONNX_ABSENT }, E_INVALID, "input 's' is said to be absent: it is a sequence, and not optional" },
+          "input 's': the number of tensors of this sequence is unknown: give --input-members s=N" },
+        { { "s", ONNX_ABSENT }, E_INVALID, "input 's' cannot be absent: it is a sequence, and not optional" },
         { { "s", 0 }, E_MODEL, "index -1 of a sequence of 0" },
         { { "s", 4097 }, E_UNSUPPORTED, "input 's': a sequence of more than 4096 tensors" },
     };

@@ -87,7 +87,7 @@ for scale in (0, -1, np.inf, -np.inf, np.nan):
 refused("Resize by 3e38", "--plan-memory allows", "Resize", [x, None, np.array([1, 3e38], f)])
 flow("trips of floats", "its trip count 'b' is of type float32, expected int64", m=np.float32(2))
 flow("trips in a list", "its trip count 'b' is of shape [2], expected one number", m=ints(2, 3))
-flow("condition of floats", "whether it goes on, 'c' is of type float32, expected bool", condition="c")
+flow("condition of floats", "its condition 'c' is of type float32, expected bool", condition="c")
 flow("a body of 1 output", "1 outputs, of a body of 1 that carries 1 values", body_outputs=1)
 flow("carried of another type", "input 1 is float32, expected int64", carried=np.int64(1))
 flow("carried becomes another type", "input 1 is float32, expected int64", gives="k")
