@@ -172,7 +172,7 @@ Status tensor_decode(Tensor **out, TensorReader *r, const Onnx__TensorProto *t, 
         return FAIL(E_UNSUPPORTED, "tensor '%s': data in segments is not supported", name);
     if (t->data_type == DT_STRING &&
         (t->has_raw_data || t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL))
-        return FAIL(E_MODEL, "tensor '%s': strings stand in string_data alone", name);
+        return FAIL(E_MODEL, "tensor '%s': expected its strings in string_data", name);
     TRY(dims_decode(&shape, t->n_dims, t->dims, dtype_size((DType)t->data_type), name));
     numel = (size_t)shape_numel(&shape);
     size = packed_bytes((DType)t->data_type, (int64_t)numel);

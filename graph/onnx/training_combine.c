@@ -357,7 +357,7 @@ static Status spend(Training *t, const Onnx__GraphProto *g, size_t n_changing)
         const size_t cost = is_gradient(g->node[i]) ? 1 + n_changing / 16 : 1;
 
         if (t->left < cost)
-            return FAIL(E_UNSUPPORTED, "training_info: the algorithms have more nodes in all than --max-nodes lets");
+            return FAIL(E_UNSUPPORTED, "training_info: the algorithms have more nodes than --max-nodes allows");
         t->left -= cost;
     }
     return ST_OK;
@@ -437,7 +437,7 @@ static Status add_initialization(Training *t, const Onnx__ModelProto *m, size_t 
     if (!info->n_initialization_binding)
         return ST_OK;
     if (!g)
-        return FAIL(E_MODEL, "training_info: '%s' gets its first value by an initialization that is not there",
+        return FAIL(E_MODEL, "training_info: '%s' has an initialization binding, but there is no initialization graph",
                     text_or(info->initialization_binding[0]->key, ""));
     if (g->n_input)
         return FAIL(E_MODEL, "training_info: the initialization has an input '%s', expected none",

@@ -129,7 +129,8 @@ DEFINE_OP(Div, BINARY(14, 7, DTYPES_NUMERIC), .ratio_in = 2, .span_in = span_in_
 static Status infer_pow(Graph *g, Node *n)
 {
     if (!(DTYPES_NUMERIC & DTYPE_BIT(in_value(g, n, 1)->dtype)))
-        return FAIL(E_SHAPE, "%s: an exponent of type %s", node_text(g, n), dtype_name(in_value(g, n, 1)->dtype));
+        return FAIL(E_SHAPE, "%s: the exponent is %s, expected a number", node_text(g, n),
+                    dtype_name(in_value(g, n, 1)->dtype));
     return infer_broadcast(g, n, in_value(g, n, 0)->dtype);
 }
 

@@ -31,7 +31,7 @@ static Status check_channels(const Graph *g, const Node *n, int64_t c, int64_t m
     int64_t group = node_int(n, "group");
 
     if (group < 1 || group > GROUP_LIMIT)
-        return FAIL(E_MODEL, "%s: group is %lld", node_text(g, n), (long long)group);
+        return FAIL(E_MODEL, "%s: group is %lld, expected 1 to %d", node_text(g, n), (long long)group, GROUP_LIMIT);
     if (m % group || c % group || c / group != per_group)
         return FAIL(E_SHAPE, "%s: %lld channels in %lld groups do not fit weights of %lld outputs by %lld",
                     node_text(g, n), (long long)c, (long long)group, (long long)m, (long long)per_group);

@@ -155,7 +155,8 @@ static Status range_count(const Graph *g, const Node *n, int64_t *count)
     step = tensor_float(t[2], 0);
     c = ceil((to - from) / step);
     if (step == 0 || !(c < 0x1p40))
-        return FAIL(E_SHAPE, "%s: from %g to %g by %g", node_text(g, n), from, to, step);
+        return FAIL(E_SHAPE, "%s: a range from %g to %g by %g, expected a step other than 0 and less than 2^40 numbers",
+                    node_text(g, n), from, to, step);
     *count = c > 0 ? (int64_t)c : 0;
     return ST_OK;
 }

@@ -98,7 +98,7 @@ static Status gradient_lower(Graph *g, Node *n)
 static Status gradient_train(Graph *g, Node *n, const TrainMode *mode)
 {
     return mode->batch
-               ? FAIL(E_UNSUPPORTED, "%s: a model with gradients in it trains by a training_info of its file alone",
+               ? FAIL(E_UNSUPPORTED, "%s: only the training_info of its file trains a model that computes gradients",
                       node_text(g, n))
                : ST_OK;
 }

@@ -57,7 +57,7 @@ static Status check_factor(const Graph *g, const Node *n, const char *name)
     double v = node_attr(n, name) ? node_float(n, name) : 1;
 
     if (!dtype_is_float(in_value(g, n, 0)->dtype) && !(v >= INT32_MIN && v <= INT32_MAX && v == (double)(int32_t)v))
-        return FAIL(E_UNSUPPORTED, "%s: %s is %g for %s data", node_text(g, n), name, v,
+        return FAIL(E_UNSUPPORTED, "%s: %s is %g, expected a whole number for %s data", node_text(g, n), name, v,
                     dtype_name(in_value(g, n, 0)->dtype));
     return ST_OK;
 }

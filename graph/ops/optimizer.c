@@ -144,7 +144,7 @@ static Status infer_norm_of_sums(Graph *g, Node *n)
 
     for (int i = 0; i < n_count; i++) {
         if (count[i] > INT64_MAX / 2 / n_count)
-            return FAIL(E_SHAPE, "%s: a tensor of %lld elements", node_text(g, n), (long long)count[i]);
+            return FAIL(E_SHAPE, "%s: a tensor of %lld elements is too large", node_text(g, n), (long long)count[i]);
         sums += pieces_of(count[i]);
     }
     if (in_value(g, n, 0)->shape->rank != 1 || in_value(g, n, 0)->shape->dim[0] != sums)

@@ -47,7 +47,7 @@ static Status part_mean_place(Placement *p)
     for (int i = backward; i < p->node->n_in; i++)
         if (split && p->in[i].kind != PL_P)
             return FAIL(E_UNSUPPORTED,
-                        "%s: --loss-scaling mean-of-means needs a loss that every replica computes of its own samples",
+                        "%s: --loss-scaling mean-of-means needs a loss that each replica computes from its own samples",
                         node_text(p->g, p->node));
     if (backward)
         p->in[0] = PLACE_B;

@@ -71,7 +71,8 @@ static Status check_ports(const Product *p, const Graph *g, const Node *n)
     if (!p->gradient && has_in(n, PRODUCT_AUX))
         return FAIL(E_MODEL, "%s: only a gradient takes aux", node_text(g, n));
     if (p->added && (p->gradient || p->activation != PRODUCT_LINEAR || p->sum != PRODUCT_NO_SUM))
-        return FAIL(E_MODEL, "%s: input %d goes with no activation, gradient or sum", node_text(g, n), PRODUCT_ADDED);
+        return FAIL(E_MODEL, "%s: input %d does not go together with an activation, a gradient or a sum",
+                    node_text(g, n), PRODUCT_ADDED);
     if (p->activation == PRODUCT_LINEAR && has_out(n, PRODUCT_AUX_OUT))
         return FAIL(E_MODEL, "%s: there is no aux without an activation", node_text(g, n));
     if (has_out(n, PRODUCT_BIAS_GRAD) != (p->sum != PRODUCT_NO_SUM))

@@ -171,7 +171,7 @@ mkdir "$DIR/gradients"
 for how in "" --interpreter; do
     check "gradients${how:+, }$how" "$dpexec" check "$DIR/gradients" $how
 done
-refused 1 "a model with gradients in it trains by a training_info of its file alone" "$graph_transform" \
+refused 1 "only the training_info of its file trains a model that computes gradients" "$graph_transform" \
     "$DIR/gradients/held/model.onnx" --loss output:dv --batch-size 3 --report
 
 # Types of 8 bits and fewer, by their definition.

@@ -219,7 +219,8 @@ static void test_first_refused(void)
     refused_training(&b, E_MODEL, "training_info: the initialization");
     b = trained();
     initialize(&b, "m", "minus", "")->initialization = NULL;
-    refused_training(&b, E_MODEL, "training_info: 'm' gets its first value by an initialization that is not there");
+    refused_training(&b, E_MODEL,
+                     "training_info: 'm' has an initialization binding, but there is no initialization graph");
 }
 
 DEFINE_SUITE(training, { "read", test_read }, { "left", test_left }, { "refused", test_refused },
