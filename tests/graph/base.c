@@ -6,6 +6,7 @@
 
 #include "graph/base/arena.h"
 #include "graph/base/foreign.h"
+#include "graph/base/hash_table.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
@@ -369,10 +370,34 @@ static void test_heap_array(void)
     free(list);
 }
 
+static bool same_number(const void *item, const void *key) { return *(const int *)item == *(const int *)key; }
+
+/* Items are found by their hash and by what they equal, while the table grows; hashes may be the same. */
+static void test_hash_table(void)
+{
+    enum { COUNT = 1000, HASHES = 300 };
+    Arena *a = arena_create();
+    HashTable t = { 0 };
+    int number[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        number[i] = i;
+        CU_ASSERT_TRUE(hash_table_reserve(&t, a));
+        CU_ASSERT_PTR_NULL(hash_table_find(&t, (uint64_t)(i % HASHES), same_number, &i));
+        hash_table_add(&t, (uint64_t)(i % HASHES), &number[i]);
+    }
+    CU_ASSERT_EQUAL(t.n, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        CU_ASSERT_PTR_EQUAL(hash_table_find(&t, (uint64_t)(i % HASHES), same_number, &i), &number[i]);
+        CU_ASSERT_PTR_NULL(hash_table_find(&t, HASHES, same_number, &i));
+    }
+    arena_free(a);
+}
+
 DEFINE_SUITE(base, { "numbers as text", test_numbers_as_text }, { "messages are one line with context", test_messages },
              { "problems are listed", test_problems }, { "arena", test_arena },
              { "an arena gives back", test_arena_grow }, { "an arena holds another", test_arena_hold },
-             { "what an arena gives to another", test_arena_move }, { "broadcasting", test_broadcast },
-             { "limits of shapes", test_shape_limits }, { "strides", test_strides }, { "element types", test_dtypes },
-             { "numbers read back", test_numbers }, { "JSON", test_json_writer },
+             { "hash tables", test_hash_table }, { "what an arena gives to another", test_arena_move },
+             { "broadcasting", test_broadcast }, { "limits of shapes", test_shape_limits }, { "strides", test_strides },
+             { "element types", test_dtypes }, { "numbers read back", test_numbers }, { "JSON", test_json_writer },
              { "arrays on the heap", test_heap_array }, { "foreign text", test_foreign });
