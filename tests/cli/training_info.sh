@@ -121,7 +121,7 @@ says() {
     shift
     ! "$dpexec" train "$@" --steps 1 --quiet --out "$DIR/refused" >"$DIR/log" 2>&1 && grep -qF -- "$text" "$DIR/log" || { cat "$DIR/log"; false; }
 }
-check "options of other optimizers" says "without: --lr; --clip-norm; --accumulate" "${args[@]}" --lr 1 --clip-norm 1 --accumulate 2
+check "options of other optimizers" says "leave out: --lr; --clip-norm; --accumulate" "${args[@]}" --lr 1 --clip-norm 1 --accumulate 2
 check "a group" says "how all or none of its tensors are updated" "${args[@]:0:3}" --target t --loss mse --batch-size 5 --group 'w:optimizer=file'
 check "a model without" says "has no training_info" models/mlp.onnx --data "$here/data.npz" --loss cross-entropy --optimizer file
 
