@@ -72,8 +72,7 @@ static bool reads_through(Draft *d, Node *r, Node *n, const Node *norm)
 /* Fuses the ReluGrad that r reads into all its readers, or into none. */
 static Status take_relu(Fusing *f, Node *r)
 {
-    const bool gradient = r->op == &op_BatchNormGradInput || r->op == &op_BatchNormGradStats;
-    Node *n = gradient ? made_by(f->g, r->in[1], &op_ReluGrad) : NULL, *reader[READERS_MOST];
+    Node *n = has_in(r, 1) ? made_by(f->g, r->in[1], &op_ReluGrad) : NULL, *reader[READERS_MOST];
     Node *relu = n ? made_by(f->g, n->in[1], &op_Relu) : NULL;
     const Node *norm = relu ? made_by(f->g, relu->in[0], &op_BatchNormApply) : NULL;
     const Uses *u = &f->uses;
@@ -109,7 +108,6 @@ static Status take_relu(Fusing *f, Node *r)
 static Status take_params(Fusing *f, Node *n)
 {
     Node *by = n->op == &op_BatchNormGradParams ? f->input_of[n->in[0].i] : NULL;
-    const Uses *u = &f->uses;
     Draft *d = &f->draft[0];
 
     if (!by || by->n_out != 1 || by->device != n->device || (by->replica != n->replica && n->replica >= 0))
@@ -120,11 +118,6 @@ static Status take_params(Fusing *f, Node *n)
     draft_absorb(d, n);
     if (!draft_is_supported(d) || reach_path_exists(&f->paths, n, by))
         return f->g->status;
-    TRY(fuse_batch_norm_find_uses(f));
-    for (int o = 0; o < n->n_out; o++) /* their readers now depend on `by` */
-        for (uint32_t i = u->first[n->out[o].i]; i < u->first[n->out[o].i + 1]; i++)
-            if (u->reader[i].n->op)
-                reach_add_edge(&f->paths, by, u->reader[i].n);
     draft_apply(d);
     f->ctx->n_changed++;
     return f->g->status;
@@ -183,7 +176,8 @@ static Status fuse_batch_norm_run(Graph *g, PassCtx *ctx)
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
         const int before = ctx->n_changed;
 
-        /* The last node first: a change may move a node behind one that reads it, which is behind the rest. */
+        /* The last node first: a change may move a node behind one that reads it, which is behind the rest.  So the
+         * searches for paths from the rest need not know of the change. */
         for (uint32_t i = f.n_node; i-- > 0;)
             if (f.node[i]->op)
                 TRY(steps[s](&f, f.node[i]));
