@@ -37,15 +37,15 @@ static Status suggest(char text[64], int64_t batch, int group, int64_t each, con
     int64_t found[2] = { 0, 0 };
     int full, last;
 
-    for (int up = 0; up < 2; up++)
-        for (int64_t d = 1; d <= batch && d < 64 && !found[up]; d++) {
-            const int64_t size = up ? batch + d : batch - d;
+    for (int step = -1; step <= 1; step += 2)
+        for (int64_t d = 1; d <= batch && d < 64 && !found[step > 0]; d++) {
+            const int64_t size = batch + step * d;
 
             if (size < 1)
                 continue;
             TRY(find_lonely(&full, size, group, each, p, opt, a));
             TRY(find_lonely(&last, batch_options(opt)->samples % size, group, each, p, opt, a));
-            found[up] = full < 0 && last < 0 ? size : 0;
+            found[step > 0] = full < 0 && last < 0 ? size : 0;
         }
     snprintf(text, 64, found[0] && found[1] ? "--batch-size %lld or %lld" : "a --batch-size such as %lld",
              (long long)(found[0] ? found[0] : found[1]), (long long)found[1]);
