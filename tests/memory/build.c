@@ -7,6 +7,7 @@
 #include "graph/onnx/onnx.h"
 #include "graph/text/print.h"
 #include "passes/build_parts.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/memory/memory.h"
 
@@ -68,6 +69,17 @@ static void test_training(void)
                       2 });
 }
 
+static void test_accelerator(void)
+{
+    try_all(&(Build){ SOURCE_DIR "/models/mlp.onnx",
+                      { .build.mode = BUILD_TRAIN,
+                        .batch.batch = 6,
+                        .recipes.loss = &loss_cross_entropy,
+                        .types.precision = DT_BFLOAT16,
+                        .backend.backend = { .accelerator = true, .fuses = fuses_all } },
+                      1 });
+}
+
 static void test_statistics(void)
 {
     try_all(&(Build){ SOURCE_DIR "/models/fashion_cnn.onnx",
@@ -86,5 +98,5 @@ static void test_inference(void)
         &(Build){ SOURCE_DIR "/models/exported_encoder.onnx", { .build.mode = BUILD_INFER, .batch.batch = 2 }, 13 });
 }
 
-DEFINE_SUITE(build, { "a training step", test_training }, { "statistics and micro-batches", test_statistics },
-             { "inference", test_inference });
+DEFINE_SUITE(build, { "a training step", test_training }, { "a step of an accelerator", test_accelerator },
+             { "statistics and micro-batches", test_statistics }, { "inference", test_inference });
