@@ -130,6 +130,39 @@ static void test_loads(void)
     report_free(r);
 }
 
+/* A bucket of more tensors than its name has room for lists them all on a line of their own. */
+static void test_bucket_of_many(void)
+{
+    static const char text_of[] = "graph \"g\" {\n"
+                                  "  input %x : float32[%B,2]\n"
+                                  "  state %v trainable : float32[2] = {1, 2}\n"
+                                  "  state %w trainable : float32[2] = {1, 2}\n"
+                                  "  state %z trainable : float32[2] = {1, 2}\n"
+                                  "  %a = Mul(%x, %v)\n"
+                                  "  %b = Mul(%a, %w)\n"
+                                  "  %y = Mul(%b, %z)\n"
+                                  "  %loss = ReduceSum(%y) {keepdims=0}\n"
+                                  "  output \"loss\" = %loss\n"
+                                  "}\n";
+    Graph *one = train_graph(text_of, 6), *many = NULL;
+    Report *r = report_create();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    if (one && CHECK_OK(train_divide(&many, one, &(Division){ .replicas = 2, .devices = 2, .bucket = true }, r)) &&
+        CHECK_OK(report_graph(r, many, &(Target){ 0 })) && CHECK_OK(report_print(r, f))) {
+        fflush(f);
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, " in 4 tensors"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, "\n                           of z, w, v, loss\n"));
+    }
+    fclose(f);
+    free(text);
+    graph_free(one);
+    graph_free(many);
+    report_free(r);
+}
+
 /* The softmax over the batch makes its rows whole on every device: what that costs is told with it. */
 static const char mixing[] = "graph \"g\" {\n"
                              "  input %x : float32[%B,2]\n"
@@ -207,4 +240,5 @@ static void test_write_failure(void)
 
 DEFINE_SUITE(report, { "parameters without a gradient", test_unreached_parameters },
              { "nothing to split", test_nothing_to_split }, { "loads", test_loads }, { "mixing", test_mixing },
-             { "JSON", test_json }, { "write failure", test_write_failure });
+             { "a bucket of many tensors", test_bucket_of_many }, { "JSON", test_json },
+             { "write failure", test_write_failure });

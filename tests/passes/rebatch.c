@@ -314,6 +314,33 @@ static void test_joined_axes(void)
                 "  output \"y\" = %y\n}\n");
 }
 
+/* Rows 0 and 2 of each of two samples, listed row by row: six samples that repeat the two have the same rows thrice. */
+static void test_rows_by_row(void)
+{
+    static const char *const text =
+        "graph \"g\" {\n  input %x : float32[2,3,2]\n  const %flat : int64[2] = {-1,2}\n"
+        "  const %at : int64[4] = {0,3,2,5}\n  const %part : int64[3] = {2,-1,2}\n  %f = Reshape(%x, %flat) \"f\"\n"
+        "  %r = Gather(%f, %at) \"rows\"\n  %p = Reshape(%r, %part) \"p\"\n  %y = Transpose(%p) {perm=[1,0,2]} \"t\"\n"
+        "  output \"y\" = %y\n}\n";
+    Graph *g[2] = { NULL, NULL };
+    Arena *a = arena_create();
+    const Tensor *plain = NULL, *thrice = NULL;
+
+    if (CHECK_OK(graph_parse(&g[0], text, strlen(text))) && CHECK_OK(graph_parse(&g[1], text, strlen(text)))) {
+        plain = infer(a, g[0], false, 2, 2);
+        thrice = infer(a, g[1], true, 6, 2);
+    }
+    if (plain && thrice) {
+        CU_ASSERT_EQUAL(tensor_numel(plain), 8);
+        CU_ASSERT_EQUAL(tensor_numel(thrice), 24);
+        for (int64_t i = 0; i < tensor_numel(thrice) && tensor_numel(plain) == 8; i++)
+            CU_ASSERT_EQUAL(tensor_float(thrice, i), tensor_float(plain, i % 8));
+    }
+    graph_free(g[0]);
+    graph_free(g[1]);
+    arena_free(a);
+}
+
 /* A length that the file leaves open stays open in a list in which the batch is a number. */
 static void test_open_length(void)
 {
@@ -346,5 +373,5 @@ DEFINE_SUITE(rebatch, { "bits at the exported size", test_bits }, { "what cannot
              { "rows equal along two axes", test_equal_rows }, { "two axes that may be the batch", test_two_axes },
              { "rows of some samples", test_rows }, { "numbers that may count samples", test_counts },
              { "sizes of one sample", test_sizes_of_one }, { "rows of one sample", test_rows_of_one },
-             { "axes joined with one sample", test_joined_axes },
+             { "axes joined with one sample", test_joined_axes }, { "rows listed row by row", test_rows_by_row },
              { "an open length beside a batch of one", test_open_length });
