@@ -29,6 +29,9 @@ def symbols(build):
     """-> {file: (symbols it defines, symbols it lacks)} of the objects of the library."""
     found = {}
     for o in sorted(build.glob("CMakeFiles/core.dir/**/*.o")):
+        source = o.relative_to(build / "CMakeFiles/core.dir").with_suffix("")
+        if not (ROOT / source).exists() and not (build / source).exists():      # left by an older build
+            continue
         defined, lacking = set(), set()
         for line in subprocess.run(["nm", o], capture_output=True, text=True, check=True).stdout.splitlines():
             *_, kind, name = line.split()
