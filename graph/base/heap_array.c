@@ -5,7 +5,7 @@
 
 void *heap_reserve(void *p, size_t size, size_t wanted, size_t *room)
 {
-    size_t more = *room ? *room : 16;
+    size_t more = *room ? *room : 16, bytes;
     void *moved;
 
     if (wanted <= *room)
@@ -13,7 +13,9 @@ void *heap_reserve(void *p, size_t size, size_t wanted, size_t *room)
     while (more < wanted)
         if (__builtin_mul_overflow(more, (size_t)2, &more))
             return NULL;
-    if ((moved = reallocarray(p, more, size)))
+    if (__builtin_mul_overflow(more, size, &bytes))
+        return NULL;
+    if ((moved = realloc(p, bytes)))
         *room = more;
     return moved;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ir/emit.h"
 #include "graph/ir/op.h"
 #include "graph/ir/readers.h"
 #include "graph/ops/binary.gen.h"
@@ -15,7 +14,6 @@
 #include "graph/ops/pool.gen.h"
 #include "graph/ops/scatter.gen.h"
 #include "graph/ops/where.gen.h"
-#include "graph/ops/window.h"
 #include "graph/ops/window.h"
 
 /* Reads output_shape; *known is false if it depends on data. */

@@ -65,17 +65,18 @@ static Status to_strings(KernelCtx *ctx, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-/* Digits alone, with a sign or none: exactly. */
+/* Reads an optional sign and at least one digit, exactly. */
 static bool read_integer(Tensor *y, int64_t i, Text s)
 {
     const bool negative = s.n && *s.bytes == '-';
+    const size_t sign = negative || (s.n && *s.bytes == '+');
     uint64_t v = 0;
 
-    for (size_t k = negative || (s.n && *s.bytes == '+'); k < s.n; k++)
+    for (size_t k = sign; k < s.n; k++)
         if (s.bytes[k] < '0' || s.bytes[k] > '9' || __builtin_mul_overflow(v, 10u, &v) ||
             __builtin_add_overflow(v, (uint64_t)(s.bytes[k] - '0'), &v))
             return false;
-    if (!s.n || v > (uint64_t)INT64_MAX + (y->dtype == DT_UINT64 && !negative ? UINT64_MAX / 2 + 1 : 0))
+    if (s.n == sign || v > (uint64_t)INT64_MAX + (y->dtype == DT_UINT64 && !negative ? UINT64_MAX / 2 + 1 : 0))
         return false;
     tensor_set_int(y, i, (int64_t)(negative ? 0 - v : v));
     return true;

@@ -65,7 +65,7 @@ assert y.shape == (40, 3) and ends[-1] == 40 and len(ends) == 11, (y.shape, ends
 for i in (0, 2, 9): assert np.abs(y[ends[i]:ends[i + 1]] - np.load('$DIR/alone%d/scores.npy' % i)[:, 0]).max() < 1e-6, i"
 
 # Of a fixed first axis and an open one without a name either may be the batch.
-unsaid="the batch is not said: 'x' [7,?,5] (--batch-input x:1 if"
+unsaid="the batch axis of these inputs is ambiguous: 'x' [7,?,5] (--batch-input x:1 if"
 refused 1 "$unsaid" "$dpexec" $here/unnamed.onnx "${common[@]}" --data $here/data.npz --loss cross-entropy
 refused 1 "$unsaid" "$graph_transform" $here/unnamed.onnx --batch-size 4
 check "run without a name" "$dpexec" run $here/unnamed.onnx --input x=$here/x.npy --out "$DIR/out2" --threads 1

@@ -164,6 +164,8 @@ write(GOOD, "classifier", [h.make_node("StringNormalizer", ["x0"], ["n"], case_c
 # ---- refused: the folder's name is what the line says ----
 
 one("expected a number", "Cast", [S("1", "Hello")], [np.float32([1, 0])], BAD, to=T.FLOAT)
+for sign in "+-":                        # no digits, on which int() fails as well
+    one(f"is '{sign}', expected a number", "Cast", [S("-1", sign)], [np.int64([-1, 0])], BAD, to=T.INT64)
 one("pattern", "RegexFullMatch", [S("a")], [np.array([True])], BAD, pattern="(a")
 one("pattern ", "RegexFullMatch", [S("a")], [np.array([True])], BAD, pattern=r"(a)\1")
 one("cases of locale", "StringNormalizer", [S("a")], [S("A")], BAD, case_change_action="UPPER", locale="tr_TR.UTF-8")
