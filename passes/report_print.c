@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "graph/base/numtext.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/numtext.h"
 #include "graph/ir/phase.h"
 #include "passes/report.h"
 

@@ -268,12 +268,12 @@ static void report_missing(const Feed *f, const Args *a, const dpx_info *in, boo
     for (int i = 0; only && i < f->data->n && !*more; i++)
         if (*hint(help, &expected, &f->data->array[i]))
             snprintf(more, sizeof more, "; '%.80s'%s", f->data->array[i].name, help);
-    shaped = find_fitting(&n_shaped, f, a, in, false);
     if (!only)
         problems_add(wrong, "no array for input '%s' %s%s", in->name, want, more);
     else if (fitting)
         problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fitting);
-    else if (n_shaped == 1 && array_check_convert(shaped, dtype, shaped->name))
+    else if ((shaped = find_fitting(&n_shaped, f, a, in, false)) && n_shaped == 1 &&
+             array_check_convert(shaped, dtype, shaped->name))
         problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
                      dpx_error());
     else

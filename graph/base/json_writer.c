@@ -1,6 +1,7 @@
 /* Separators, line ends and escapes of JSON. */
 #include "graph/base/json_writer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -30,17 +31,18 @@ static void write_text(const JsonWriter *w, const char *s)
 /* Writes what stands before a value: the comma, the line's beginning, the key. */
 static void begin_value(JsonWriter *w, const char *key, bool is_plain)
 {
-    const uint32_t bit = w->depth ? 1u << (w->depth - 1) : 0;
+    const int at = w->depth - 1;
 
-    if (w->has_member & bit)
+    if (at >= 0 && w->level[at].has_member)
         putc(',', w->to);
-    if (bit && w->depth <= w->lines && (w->is_object & bit || !is_plain)) {
+    if (at >= 0 && w->depth <= w->lines && (w->level[at].is_object || !is_plain)) {
         new_line(w);
-        w->has_line |= bit;
-    } else if (w->has_member & bit && !w->compact) {
+        w->level[at].has_line = true;
+    } else if (at >= 0 && w->level[at].has_member && !w->compact) {
         putc(' ', w->to);
     }
-    w->has_member |= bit;
+    if (at >= 0)
+        w->level[at].has_member = true;
     if (key) {
         write_text(w, key);
         fputs(w->compact ? ":" : ": ", w->to);
@@ -49,23 +51,20 @@ static void begin_value(JsonWriter *w, const char *key, bool is_plain)
 
 void json_open(JsonWriter *w, const char *key, char bracket)
 {
-    const uint32_t bit = 1u << w->depth;
-
+    assert(w->depth < JSON_DEPTH);
     begin_value(w, key, false);
     putc(bracket, w->to);
-    w->depth++;
-    w->has_member &= ~bit;
-    w->has_line &= ~bit;
-    w->is_object = bracket == '{' ? w->is_object | bit : w->is_object & ~bit;
+    w->level[w->depth].is_object = bracket == '{';
+    w->level[w->depth].has_member = false;
+    w->level[w->depth++].has_line = false;
 }
 
 void json_close(JsonWriter *w)
 {
-    const uint32_t bit = 1u << --w->depth;
-
-    if (w->has_line & bit)
+    w->depth--;
+    if (w->level[w->depth].has_line)
         new_line(w);
-    putc(w->is_object & bit ? '}' : ']', w->to);
+    putc(w->level[w->depth].is_object ? '}' : ']', w->to);
     if (!w->depth)
         putc('\n', w->to);
 }

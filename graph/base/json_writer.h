@@ -25,16 +25,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Bodies nest up to 64 deep (graph/text/parse.c), and each is four levels. */
+enum { JSON_DEPTH = 300 };
+
 typedef struct {
     FILE *to;
     int lines;    /* members and lists' elements nested less deep stand on lines of their own, but for plain elements */
     bool compact; /* no spaces: lines that programs read, one document each */
     bool html;    /* the text may stand within a script element */
-    int depth;    /* of the open objects and lists; zero, as the next three, before the first call */
-    uint32_t is_object, has_member, has_line; /* a bit for each depth */
+    int depth;    /* of the open objects and lists; zero, as the levels, before the first call */
+    struct {
+        bool is_object, has_member, has_line;
+    } level[JSON_DEPTH]; /* of what is open, the outermost first */
 } JsonWriter;
 
-/* Opens an object ('{') or a list ('['); at most 32 are open at once. */
+/* Opens an object ('{') or a list ('['); at most JSON_DEPTH are open at once. */
 void json_open(JsonWriter *w, const char *key, char bracket);
 /* Closes what was opened last, and ends the line behind the document's end. */
 void json_close(JsonWriter *w);

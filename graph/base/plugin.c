@@ -55,13 +55,14 @@ static bool own_folder(char out[PATH_MAX])
 static int list_folders(char out[3][PATH_MAX])
 {
     const char *given = getenv("DPEXEC_PLUGIN_DIR");
+    char own[PATH_MAX];
     int n = 0;
 
     if (given && *given)
         snprintf(out[n++], PATH_MAX, "%s", given);
-    if (own_folder(out[n])) {
-        snprintf(out[n + 1], PATH_MAX, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), out[n], DPX_LIBDIR);
-        n += 2;
+    if (own_folder(own)) {
+        snprintf(out[n++], PATH_MAX, "%s", own);
+        snprintf(out[n++], PATH_MAX, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own, DPX_LIBDIR);
     }
     return n;
 }

@@ -70,6 +70,9 @@ static bool is_channels_last(const Graph *g, const Node *n)
 
 static void cuda_conv_describe(GpuConv *c, const Graph *g, const Node *n)
 {
+    const ConvKind kind = is_forward(n)                 ? CONV_FORWARD
+                          : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT
+                                                        : CONV_GRAD_INPUT;
     const Shape *r[ROLES];
     Window w;
     int first;
@@ -79,10 +82,7 @@ static void cuda_conv_describe(GpuConv *c, const Graph *g, const Node *n)
     first = WINDOW_AXES - w.rank;
     *c = (GpuConv)
     {
-        .kind = is_forward(n)                 ? CONV_FORWARD
-                : n->op == &op_ConvGradWeight ? CONV_GRAD_WEIGHT
-                                              : CONV_GRAD_INPUT,
-        .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
+        .kind = kind, .dtype = in_value(g, n, 0)->dtype, .channels_last = is_channels_last(g, n), .n_spatial = w.rank,
         .n = r[X]->dim[0], .c = r[X]->dim[1], .k = r[Y]->dim[1], .group = node_int(n, "group"),
         .bias = has_in(n, CONV_IN_BIAS), .add = has_in(n, CONV_IN_ADDED), .relu = n->op == &op_ConvRelu
     };

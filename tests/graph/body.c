@@ -1,4 +1,5 @@
 /* Bodies of nodes: what is the same is shared, whoever brings it, and stays as it is. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,40 @@ static void test_json(void)
     graph_free(g);
 }
 
+/* As deep as a text may nest, the JSON closes what it opened. */
+static void test_json_nesting(void)
+{
+    enum { DEEP = 60 };
+    char *text = NULL, *out = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    Graph *g = NULL;
+    json_t *root, *node;
+    int depth = 0;
+
+    fputs("graph \"g\" { input %x : float32[2]\n", f);
+    for (int i = 0; i < DEEP; i++)
+        fputs("%y : float32[2] = dpexec.Fused(%x) {program=graph(%x) {", f);
+    fputs("%y = Neg(%x)", f);
+    for (int i = 0; i < DEEP; i++)
+        fputs(" return %y }}", f);
+    fputs(" output \"y\" = %y }", f);
+    fclose(f);
+    f = open_memstream(&out, &size);
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))))
+        CHECK_OK(graph_json(f, g));
+    fclose(f);
+    root = json_loads(out, 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL(root);
+    for (node = root; (node = json_array_get(json_object_get(node, "nodes"), 0)); depth++)
+        node = json_object_get(json_object_get(node, "attributes"), "program");
+    CU_ASSERT_EQUAL(depth, DEEP + 1);
+    json_decref(root);
+    free(text);
+    free(out);
+    graph_free(g);
+}
+
 /* Deep, but not too deep for the stack. */
 static void test_nesting(void)
 {
@@ -153,4 +188,5 @@ static void test_nesting(void)
 }
 
 DEFINE_SUITE(body, { "the same bodies are one", test_sharing }, { "bodies as text", test_text },
-             { "an instance", test_instance }, { "bodies as JSON", test_json }, { "deep nesting", test_nesting });
+             { "an instance", test_instance }, { "bodies as JSON", test_json }, { "deep JSON", test_json_nesting },
+             { "deep nesting", test_nesting });

@@ -83,7 +83,7 @@ static Status cudnn_describe(CudnnState *c, const GpuInfo *info)
     if ((e = cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &c->described)))
         return cudnn_failed(e, "creating", "device properties");
     if ((e = cudnnBackendSetAttribute(c->described, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                      (int64_t)strlen(text), text)))
+                                      (int64_t)strcspn(text, "\n"), text)))
         return cudnn_failed(e, "setting", "DEVICEPROP_JSON_REPRESENTATION");
     if ((e = cudnnBackendFinalize(c->described)))
         return cudnn_failed(e, "finalizing", "device properties");

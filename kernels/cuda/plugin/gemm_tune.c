@@ -122,7 +122,9 @@ static int race(GemmPlan *p, const cublasLtMatmulHeuristicResult_t *candidate, i
     cudaEvent_t from = NULL, to = NULL;
     int fastest = -1;
 
-    if (!gemm_bench_open(d, &b, &p->desc, candidate, n) && !cudaEventCreate(&from) && !cudaEventCreate(&to))
+    if (!gemm_bench_open(d, &b, &p->desc, candidate, n) &&
+        !cudart_check(d, "cudaEventCreate", cudaEventCreate(&from)) &&
+        !cudart_check(d, "cudaEventCreate", cudaEventCreate(&to)))
         for (int i = 0; i < n; i++)
             if (!candidate[i].state && !gemm_tune_measure(p, &b, from, to, &candidate[i], &ms) && ms < best) {
                 best = ms;
