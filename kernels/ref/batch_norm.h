@@ -1,4 +1,5 @@
-/* Batch normalisation: the states of its kernels, which all backends share, and the merging of statistics of parts of a batch. */
+/* Batch normalisation: the states of kernels, which all backends share, and the merging of statistics of parts of a
+ * batch. */
 #ifndef DPX_KERNELS_REF_BATCH_NORM_H
 #define DPX_KERNELS_REF_BATCH_NORM_H
 
