@@ -255,6 +255,8 @@ static void test_scatter_refused(void)
                     dpx_scatter(out, map_of("a", two, "b", ones), 2));
     CHECK_DPX_FAILS(DPX_INVALID, "b[0]: 3 samples along axis 0, others of the batch have 2",
                     dpx_scatter(out, map_of("a", two, "b", list_of(FLOATS(1, 3), NULL)), 2));
+    CHECK_DPX_FAILS(DPX_INVALID, "[1]: 2 samples along axis 0, others of the batch have 0",
+                    dpx_scatter(out, list_of(FLOATS(1, 0), FLOATS(1, 2)), 2));
     CHECK_DPX_FAILS(DPX_INVALID, "[0]: a container of one sample",
                     dpx_scatter(out, list_of(STACKED(scalar(1)), NULL), 2));
     CHECK_DPX_FAILS(DPX_INVALID, "is a batch already", dpx_collate(out, (const dpx_data *[]){ two }, 1, 1));

@@ -38,6 +38,18 @@ np.save("x.npy", rng.normal(size=(5, 4)).astype("f"))
 PY
 train=(--data d.npz --loss cross-entropy --batch-size 10 --steps 2 --threads 1 --quiet)
 
+# Numbers of samples, from which a one-hot matrix as wide as the batch is made, hold in the file's order alone: y = x w + b + onehot(at)' u.
+check "a model of places" "$python" - <<'PY'
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 13]> g (float[N,4] x, int64[2] at) => (float[N,3] y)
+<float[4,3] w = {1,2,3,4,5,6,7,8,9,1,2,3}, float[2,3] u = {1,2,3,4,5,6}, int64 first = {0}, float[2] values = {0,1}> {
+    size = Shape(x) n = Gather(size, first) hot = OneHot(at, n, values) turned = Transpose<perm=[1,0]>(hot)
+    more = MatMul(turned, u) h = MatMul(x, w) y = Add(h, more) }'''), "places.onnx")
+rng = np.random.default_rng(0)
+np.savez("places.npz", x=rng.normal(size=(20, 4)).astype("f"), at=np.array([3, 7]), target=rng.integers(0, 3, 20))
+PY
+refused 2 "input 'at' tells the samples apart" "$dpexec" train places.onnx --data places.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
+
 # --dtype is the type of every float that is given.
 check "run in float64" "$dpexec" run lin.onnx --input x=x.npy --dtype float64 --out o64
 check "outputs of float64, as numpy computes them" "$python" - <<'PY'

@@ -77,6 +77,18 @@ for rows, m in ((alone, 1), (shared, 2)):
         assert row["devices"] == n and row["collectives"] == 1 and sent <= row["bytes_of_node"] <= sent + 64 * m, (row, sent)
         assert abs(row["wire_seconds"] - row["bytes_of_node"] / 1e6 - 2 * (n - m) * 0.001) < 1e-9, row
 PY
+# Hierarchical, by hand: in each of two phases, within a node of four, three pieces of a quarter of the sum and three latencies; between eight
+# nodes 7/8 of the sum and log2(8) = 3 latencies.
+cluster "$DIR/tree.json" "d['device'].update(memory_bandwidth=1e17); d['algorithm'] = 'hierarchical'; d['counts'] = [4, 32]; d['nodes'] = 8
+d['links'] = {'node': {'bandwidth': 1e6, 'latency': 0.5}, 'network': {'bandwidth': 1e5, 'latency': 0.25}}"
+"$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --shard none --simulate "$DIR/tree.json" --links "$DIR/tree.json" --json >"$DIR/tree.out"
+check "hierarchical by hand" "$python" - "$DIR/tree.out" <<'PY'
+import json, sys
+within, between = json.load(open(sys.argv[1]))["rows"]
+for row, seconds in ((within, lambda s: 3 * (s / 4 / 1e6 + 0.5)), (between, lambda s: 3 * (s / 4 / 1e6 + 0.5) + 7 / 8 * s / 1e5 + 3 * 0.25)):
+    least, most = 2 * seconds(17226 * 4), 2 * seconds(17226 * 4 + 64)
+    assert row["collectives"] == 1 and least - 1e-9 <= row["wire_seconds"] <= most + 1e-9, (row, least, most)
+PY
 # 10,000 devices at every level.  Mirrored, seven devices of the node and a network link that eight share, twice; in pieces the device that
 # holds most has the least that a tensor is cut into, 4096 elements, of adam's two moments, or of parameters too, and the counter of steps.
 cluster "$DIR/levels.json" "d['device'].update(memory_bandwidth=1e17); d['counts'] = [16, 10000]; d['nodes'] = 1250; d['devices_per_node'] = 8

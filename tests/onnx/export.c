@@ -436,6 +436,41 @@ static void test_old_softmax(void)
     }
 }
 
+/* Opset 11 made the pads an input, which they are in a file that is written in it. */
+static void check_old_pad(int opset)
+{
+    static const int64_t pads[] = { 1, 2 };
+    Built b = built_create(opset);
+    Arena *a = arena_create();
+    const Onnx__ModelProto *m;
+    Graph *g = NULL;
+
+    built_input(&b, "x", DT_FLOAT32, "4");
+    built_init(&b, "p", DT_INT64, "2", sizeof pads, pads);
+    built_node(&b, "Pad", "x,p", "y");
+    built_output(&b, "y");
+    if (CHECK_OK(built_import(&g, &b))) {
+        const char *out = out_path();
+        OnnxModel model = { .opset = opset };
+
+        CHECK_OK(onnx_export_file(g, &(ExportOptions){ .model = &model, .plain = true }, out));
+        if ((m = read_back(a, out))) {
+            CU_ASSERT_EQUAL(m->opset_import[0]->version, opset);
+            CU_ASSERT_EQUAL(m->graph->node[0]->n_input, 2);
+            CU_ASSERT_EQUAL(m->graph->node[0]->n_attribute, 0);
+        }
+    }
+    graph_free(g);
+    arena_free(a);
+    built_free(&b);
+}
+
+static void test_old_pad(void)
+{
+    for (int opset = 11; opset <= 13; opset++)
+        check_old_pad(opset);
+}
+
 static int count_files(const char *folder)
 {
     struct dirent *e;
@@ -581,7 +616,8 @@ static void test_written_as_another(void)
 
 DEFINE_SUITE(export, { "written as another operator", test_written_as_another },
              { "nothing is lost", test_nothing_is_lost }, { "Softmax of old opsets", test_old_softmax },
-             { "nothing of a value is lost", test_marks }, { "bodies read back", test_bodies }, { "plain", test_plain },
+             { "Pad of old opsets", test_old_pad }, { "nothing of a value is lost", test_marks },
+             { "bodies read back", test_bodies }, { "plain", test_plain },
              { "initializers for nobody", test_idle_initializers }, { "our attributes", test_our_attributes },
              { "names of outputs", test_output_names }, { "the model is given back", test_model_is_given_back },
              { "a sequence is given back", test_sequence_is_given_back },

@@ -47,6 +47,8 @@ static const struct {
     { "Col2Im(%line, %places1, %places1) {strides=[1,1]}", "strides has 2 entries" },
     { "Col2Im(%line, %places1, %places1) {dilations=[9]}", "does not fit" },
     { "Col2Im(%line, %wide, %wide)", "elements of the image are more" },
+    { "Conv(%line, %none)", "kernel size 0 along axis 2" },
+    { "Conv(%line, %double)", "input 1 is float64, expected float32" },
     { "DeformConv(%x, %x, %x)", "input [3,2]" },
     { "DeformConv(%line, %line, %line)", "the offset is" },
     { "DeformConv(%line, %line, %line) {group=2}", "2 groups" },
@@ -154,14 +156,15 @@ static void test_refused(void)
 
         snprintf(
             text, sizeof text,
-            "graph \"g\" {\n  input %%x : float32[3,2]\n  const %%p : int64[4] = {-3,0,4,0}\n  const %%zero : int64[1] "
+            "graph \"g\" {\n  input %%x : float32[3,2]\n  input %%none : float32[1,1,0]\n  const %%p : int64[4] = "
+            "{-3,0,4,0}\n  const %%zero : int64[1] "
             "= {0}\n"
             "  const %%far : int64[2] = {-9223372036854775807,9223372036854775807}\n  const %%two : int64[2] = {3,3}\n"
             "  const %%minus : int64[2] = {-1,-1}\n  const %%one : float32[] = {1}\n  const %%count : int64[] = {1}\n"
             "  const %%line : float32[1,1,2] = all 1\n  const %%places : int64[1,1,2] = {0,1}\n"
             "  const %%places1 : int64[1] = {2}\n  const %%wide : int64[4] = "
             "{2147483647,2147483647,2147483647,2147483647}\n"
-            "  const %%twice : float32[1,2,1] = all 1\n"
+            "  const %%twice : float32[1,2,1] = all 1\n  const %%double : float64[1,1,2] = all 1\n"
             "  const %%plane : float32[1,1,2,2] = all 1\n  const %%plane2 : float32[1,4] = all 1\n  const %%five : "
             "float32[1,5] = all 0\n"
             "  const %%most : int64[] = {9223372036854775807}\n"
