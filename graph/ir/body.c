@@ -1,4 +1,4 @@
-/* Bodies: construction, comparison, and the table by which the nodes of a graph share them. */
+/* Bodies: construction, text, checks, comparison, and the table by which the nodes of a graph share them. */
 #include "graph/ir/body.h"
 
 #include <stdio.h>
@@ -33,6 +33,7 @@ void body_return(Graph *body, ValueId v)
     graph_add_output(body, name, v);
 }
 
+/* Values move and names stay, because body_return names outputs by position. */
 void body_drop_output(Graph *body, int i)
 {
     for (body->n_output--; i < body->n_output; i++)
@@ -43,18 +44,19 @@ void body_drop_output(Graph *body, int i)
 
 int body_operators(char text[BODY_TEXT], const Graph *body)
 {
+    const int rest = 8; /* ", " before a name, and ", ..." with its NUL behind it */
     int used = 0;
 
     *text = '\0';
     FOR_NODES(body, x) {
-        if (used + (int)strlen(x->op->name) + 8 > BODY_TEXT)
+        if (used + (int)strlen(x->op->name) + rest > BODY_TEXT)
             return used + snprintf(text + used, (size_t)(BODY_TEXT - used), ", ...");
         used += snprintf(text + used, (size_t)(BODY_TEXT - used), "%s%s", used ? ", " : "", x->op->name);
     }
     return used;
 }
 
-/* ---- checks ---- */
+/* ---- checks: callers put the node's name before the messages ---- */
 
 Status node_check_present(const Node *n)
 {
@@ -70,8 +72,10 @@ Status node_check_present(const Node *n)
 Status body_check_elementwise(const Graph *body)
 {
     FOR_NODES(body, x)
-        if (!x->op->elementwise || x->n_out != 1)
+        if (!x->op->elementwise)
             return FAIL(E_MODEL, "%s in its body is not elementwise", node_text(body, x));
+        else if (x->n_out != 1)
+            return FAIL(E_MODEL, "%s in its body has %d outputs, expected one", node_text(body, x), x->n_out);
     return ST_OK;
 }
 
@@ -92,8 +96,8 @@ uint64_t body_hash(const Graph *body)
     return h;
 }
 
-/* Makes y, a value of b, the counterpart of x, a value of a; false: their types differ.  `pair` holds the counterparts
- * by value of a. */
+/* Makes y, a value of b, the counterpart of x, a value of a.  `pair` holds the counterparts by value of a.  False:
+ * their kinds, types, shapes or layouts differ, or only one is absent. */
 static bool body_pair(ValueId *pair, const Graph *a, const Graph *b, ValueId x, ValueId y)
 {
     const Value *v = value(a, x), *w = value(b, y);
@@ -104,8 +108,8 @@ static bool body_pair(ValueId *pair, const Graph *a, const Graph *b, ValueId x, 
     return v->kind == w->kind && v->dtype == w->dtype && shape_eq(v->shape, w->shape) && v->layout == w->layout;
 }
 
-/* Is y the counterpart of x?  Constants are compared where they are read first. */
-static bool same_use(ValueId *pair, const Graph *a, const Graph *b, ValueId x, ValueId y)
+/* Is y the counterpart of x?  A constant gets its counterpart, an equal constant, where it is read first. */
+static bool pair_use(ValueId *pair, const Graph *a, const Graph *b, ValueId x, ValueId y)
 {
     const Tensor *s, *t;
 
@@ -119,7 +123,7 @@ static bool same_node(ValueId *pair, const Graph *a, const Graph *b, const Node 
     if (!x->op || x->op != y->op || x->n_in != y->n_in || x->n_out != y->n_out || !attrs_same(x, y))
         return false;
     for (int i = 0; i < x->n_in; i++)
-        if (!same_use(pair, a, b, x->in[i], y->in[i]))
+        if (!pair_use(pair, a, b, x->in[i], y->in[i]))
             return false;
     for (int i = 0; i < x->n_out; i++)
         if (!body_pair(pair, a, b, x->out[i], y->out[i]))
@@ -127,6 +131,7 @@ static bool same_node(ValueId *pair, const Graph *a, const Graph *b, const Node 
     return true;
 }
 
+/* Out of memory: false, so that equal bodies are merely not shared. */
 bool body_same(const Graph *a, const Graph *b)
 {
     ValueId *pair;
@@ -142,28 +147,30 @@ bool body_same(const Graph *a, const Graph *b)
     for (uint32_t i = 0; same && i < a->n_node; i++)
         same = same_node(pair, a, b, a->node[i], b->node[i]);
     for (int i = 0; same && i < a->n_output; i++)
-        same = same_use(pair, a, b, a->output[i].value, b->output[i].value);
+        same = pair_use(pair, a, b, a->output[i].value, b->output[i].value);
     free(pair);
     return same;
 }
 
 /* ---- sharing ---- */
 
-static bool is_body(const void *item, const void *key) { return body_same(item, key); }
+static bool equal_body(const void *item, const void *key) { return body_same(item, key); }
 
 const Graph *body_share(Graph *g, const Graph *body)
 {
     const Graph *own;
     uint64_t h;
 
-    if (!body || body->arena == g->arena || g->status)
+    if (!body || body->arena == g->arena)
         return body;
+    if (g->status)
+        return NULL;
     if (!hash_table_reserve(&g->bodies, g->arena)) {
         graph_fail_nomem(g);
         return NULL;
     }
     h = body_hash(body);
-    if (!(own = hash_table_find(&g->bodies, h, is_body, body)) && (own = graph_copy_inside(g, body)))
+    if (!(own = hash_table_find(&g->bodies, h, equal_body, body)) && (own = graph_copy_inside(g, body)))
         hash_table_add(&g->bodies, h, own);
     return own;
 }
