@@ -1,16 +1,15 @@
 /* Joining over sockets: all processes meet at the address of rank 0, learn each other's addresses, and connect every
- * pair.
+ * pair.  world_join, at the end, chooses between sockets, inherited connections and MPI.
  *
  * Rank 0 listens.  The others connect to it, again and again until it is there, and send their rank and the port on
  * which they listen.  When all have come, rank 0 sends everybody the list.  Then each process connects to every lower
  * rank and lets in the higher ones.  At every connection both sides prove that they have the common secret
- * (greeting.h); a process that does not is turned away (listener.h).  Everything ends by the timeout, and nobody
- * listens any more once the world exists.  Data that goes over the connections later is neither encrypted nor
- * authenticated. */
+ * (greeting.h); a process that does not is turned away (listener.h).  Waiting ends at the timeout, or 5 s later for
+ * a reply on its way; name resolution has its own limit.  Nobody listens any more once the world exists.  Data that
+ * goes over the connections later is neither encrypted nor authenticated. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,21 +23,24 @@
 #include "exec/world/missing_ranks.h"
 #include "exec/world/socket.h"
 
-enum { HOST = 256, ADDRESS = 48, FIRST_NAP = 10, LONGEST_NAP = 500 /* milliseconds */ };
-static const double REFUSAL_SECONDS = 5; /* after the timeout, for a refusal that is on its way */
+enum { HOST = 256, ADDRESS = 48 };          /* bytes of text */
+enum { FIRST_NAP = 10, LONGEST_NAP = 500 }; /* milliseconds */
+static const double REFUSAL_SECONDS = 5;    /* after the timeout, for a refusal that is on its way */
 
-/* Where a process listens, as rank 0 sees it. */
+/* Where a process listens, as rank 0 sees it.  Rank 0 sends these bytes to all. */
 typedef struct {
     uint64_t machine;
     int32_t has_come, port;
     char address[ADDRESS]; /* numeric */
 } Member;
 
+_Static_assert(sizeof(Member) == 8 + 2 * 4 + ADDRESS, "no padding");
+
 typedef struct {
     World *world;
     const char *rendezvous;
     char host[HOST], port_text[8];
-    double until;
+    double until;   /* the end of the timeout, on the clock of world_now() */
     Member *member; /* [size] */
     uint64_t id;    /* the number that rank 0 gave this world; 0: not known yet */
     uint64_t machine;
@@ -47,7 +49,7 @@ typedef struct {
     bool no_secret; /* --world-secret none */
     Listener listener;
     Waiting waiting;
-    char loopback[HOST + 128]; /* " (...)": a hint for messages, where only this machine reaches the rendezvous */
+    char loopback_hint[HOST + 128]; /* " (...)": for messages, where only this machine reaches the rendezvous */
 } Joiner;
 
 /* ---- addresses ---- */
@@ -72,25 +74,25 @@ static Status split_rendezvous(Joiner *j)
     return ST_OK;
 }
 
-/* Resolves the rendezvous; the caller frees *out.  A host's own name is often an address of the loopback interface on
- * that host; then j->loopback says so.  An address that other machines reach needs a secret, because strangers could
- * connect. */
-static Status join_resolve(Joiner *j, struct addrinfo **out)
+/* Resolves the rendezvous; the caller frees *out.  E_INVALID: other machines reach the address, so strangers could
+ * connect, and the user neither gave a secret nor waived it.  A host's own name is often a loopback address on that
+ * host; then j->loopback_hint says so. */
+static Status resolve_and_check_secret(Joiner *j, struct addrinfo **out)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     int code = getaddrinfo(j->host, j->port_text, &hints, out);
     char text[ADDRESS] = "";
-    bool loopback = true;
+    bool all_loopback = true;
 
     if (code)
         return FAIL(E_DEVICE, "rendezvous %s: %s", j->rendezvous, gai_strerror(code));
     for (const struct addrinfo *a = *out; a; a = a->ai_next)
-        loopback = loopback && socket_is_loopback(a->ai_addr);
-    *j->loopback = '\0';
-    if (loopback) {
+        all_loopback = all_loopback && socket_is_loopback(a->ai_addr);
+    *j->loopback_hint = '\0';
+    if (all_loopback) {
         if (*out)
             (void)getnameinfo((*out)->ai_addr, (*out)->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-        snprintf(j->loopback, sizeof j->loopback,
+        snprintf(j->loopback_hint, sizeof j->loopback_hint,
                  " ('%s' is %s here, which only this machine reaches: several machines need another address)", j->host,
                  text);
     } else if (!j->secret.n && !j->no_secret) {
@@ -130,34 +132,43 @@ static long next_nap(long nap) { return 2 * nap < LONGEST_NAP ? 2 * nap : LONGES
 
 static void nap_for(long ms) { nanosleep(&(struct timespec){ 0, ms * 1000000 }, NULL); }
 
+/* Errors that pass once rank 0 is up, its machine or its network included. */
+static bool may_pass(int why)
+{
+    return why == ECONNREFUSED || why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EINTR;
+}
+
 /* Connects to rank 0, again and again while it is not there yet. */
 static Status connect_rendezvous(Joiner *j, int *out)
 {
     struct addrinfo *list;
     int fd = -1, why = ETIMEDOUT;
+    char within[48] = "";
 
-    TRY(join_resolve(j, &list));
+    TRY(resolve_and_check_secret(j, &list));
     for (long nap = FIRST_NAP; fd < 0; nap = next_nap(nap)) {
         for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
             if ((fd = socket_connect(a->ai_addr, a->ai_addrlen, j->until)) < 0)
                 why = errno;
-        if (fd >= 0 || !socket_left_ms(j->until) ||
-            (why != ECONNREFUSED && why != ETIMEDOUT && why != EHOSTUNREACH && why != ENETUNREACH && why != EINTR))
+        if (fd >= 0 || !socket_left_ms(j->until) || !may_pass(why))
             break;
         if (waiting_is_due(&j->waiting))
-            waiting_log(&j->waiting, j->world->rank, "rank 0 at %s: %s%s", j->rendezvous, strerror(why), j->loopback);
+            waiting_log(&j->waiting, j->world->rank, "rank 0 at %s: %s%s", j->rendezvous, strerror(why),
+                        j->loopback_hint);
         nap_for(nap);
     }
     freeaddrinfo(list);
+    if (!socket_left_ms(j->until))
+        snprintf(within, sizeof within, " within %g seconds", j->world->timeout);
     if (fd < 0)
-        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s%s", j->world->rank,
-                    j->rendezvous, j->world->timeout, strerror(why), j->loopback);
+        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s%s: %s%s", j->world->rank, j->rendezvous, within,
+                    strerror(why), j->loopback_hint);
     *out = fd;
     return ST_OK;
 }
 
-/* Connects to the rank at the address that rank 0 saw.  A link-local address is valid on one interface; rank 0's number
- * of that interface means nothing here, so the one is taken by which this process reaches rank 0. */
+/* Connects to the rank at the address that rank 0 saw.  A link-local address is valid on one interface, which each
+ * machine numbers itself; this process takes the interface by which it reaches rank 0. */
 static Status connect_member(const Joiner *j, int rank, int *out)
 {
     const Member *to = &j->member[rank];
@@ -240,7 +251,8 @@ static Status greet(const Joiner *j, int fd, int rank, Channel channel, bool *ag
     return ST_OK;
 }
 
-/* Opens a connection to a lower rank, which lets this process in. */
+/* Opens a connection to a lower rank, which lets this process in.  The first connection to rank 0 also sets where this
+ * process listens. */
 static Status open_channel(Joiner *j, int rank, Channel channel)
 {
     World *w = j->world;
@@ -267,15 +279,20 @@ static Status open_channel(Joiner *j, int rank, Channel channel)
 
 /* ---- rank 0 ---- */
 
-/* "rank 1, 3": the ranks that have not come. */
-static const char *missing_text(const Joiner *j, char text[256])
+/* "rank 1, 3": the higher ranks that have not opened all of the first n channels. */
+static const char *missing_text(const World *w, int n, char text[256])
 {
     size_t len = (size_t)snprintf(text, 256, "rank ");
     const size_t begun = len;
 
-    for (int r = 1; r < j->world->size && len < 256; r++)
-        if (!j->member[r].has_come)
+    for (int r = w->rank + 1; r < w->size && len < 256; r++) {
+        bool missing = false;
+
+        for (int c = 0; c < n; c++)
+            missing |= w->peer[r].fd[c] < 0;
+        if (missing)
             len += (size_t)snprintf(text + len, 256 - len, "%s%d", len > begun ? ", " : "", r);
+    }
     return text;
 }
 
@@ -285,11 +302,12 @@ static void report_missing(Joiner *j)
     Reply r = { .magic = GREETING_MAGIC };
     char text[256];
 
-    snprintf(r.reason, sizeof r.reason, "%s", missing_text(j, text));
+    snprintf(r.reason, sizeof r.reason, "%s", missing_text(j->world, 1, text));
     for (int k = 1; k < j->world->size; k++)
         if (j->member[k].has_come)
             (void)!send(j->world->peer[k].fd[CHANNEL_DATA], &r, sizeof r, MSG_NOSIGNAL | MSG_DONTWAIT);
-    waiting_log(&j->waiting, 0, "%s of %d processes at %s%s", r.reason, j->world->size, j->rendezvous, j->loopback);
+    waiting_log(&j->waiting, 0, "%s of %d processes at %s%s", r.reason, j->world->size, j->rendezvous,
+                j->loopback_hint);
 }
 
 /* The error when `have` processes have come by the timeout. */
@@ -298,27 +316,28 @@ static Status fail_missing(const Joiner *j, int have)
     char text[256], refused[128] = "";
 
     if (j->listener.other_secret >= 0)
-        snprintf(refused, sizeof refused, "; one that said it was rank %d has another --world-secret",
+        snprintf(refused, sizeof refused, "; a process that said it was rank %d has another --world-secret",
                  j->listener.other_secret);
     else if (j->listener.other_version >= 0)
-        snprintf(refused, sizeof refused, "; one that came is of another dpexec: start the same everywhere");
+        snprintf(refused, sizeof refused, "; a process of another version came: start the same dpexec everywhere");
     return FAIL(E_DEVICE, "%d of %d processes came to %s within %g seconds: %s did not%s%s", have, j->world->size,
-                j->rendezvous, j->world->timeout, missing_text(j, text), refused, j->loopback);
+                j->rendezvous, j->world->timeout, missing_text(j->world, 1, text), refused, j->loopback_hint);
 }
 
-/* Notes a process that has come over connection fd. */
-static void note_member(Member *m, const Hello *h, int fd)
+/* Notes a process that has come over connection fd, and its address.  *m changes only on success. */
+static Status note_member(Member *m, const Hello *h, int fd)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
 
-    *m = (Member){ .machine = h->machine, .has_come = 1, .port = h->port };
     if (getpeername(fd, (struct sockaddr *)&at, &n))
-        return;
+        return FAIL(E_DEVICE, "rank %d has gone while the processes joined: %s", h->rank, strerror(errno));
+    *m = (Member){ .machine = h->machine, .has_come = 1, .port = h->port };
     if (at.ss_family == AF_INET6)
         (void)inet_ntop(AF_INET6, &((struct sockaddr_in6 *)&at)->sin6_addr, m->address, sizeof m->address);
     else
         (void)inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, m->address, sizeof m->address);
+    return ST_OK;
 }
 
 /* Waits for all ranks and fills j->member.  If one does not belong, or some do not come, all others get the reason. */
@@ -336,7 +355,7 @@ static Status gather_members(Joiner *j)
             continue;
         }
         if (fd >= 0 && (h.id || h.channel != CHANNEL_DATA)) {
-            listener_refuse(fd, "the processes have not met yet");
+            listener_refuse(fd, h.id ? "this process has joined another world" : "the processes have not met yet");
             continue;
         }
         if (fd < 0)
@@ -348,6 +367,8 @@ static Status gather_members(Joiner *j)
             st = FAIL(E_INVALID, "rank %d: expected 1 to %d", h.rank, w->size - 1);
         else if (j->member[h.rank].has_come)
             st = FAIL(E_INVALID, "two processes say that they are rank %d", h.rank);
+        else
+            st = note_member(&j->member[h.rank], &h, fd);
         if (st) {
             for (int r = 1; r < w->size; r++)
                 if (j->member[r].has_come) {
@@ -358,7 +379,6 @@ static Status gather_members(Joiner *j)
                 listener_refuse(fd, status_message());
             return st;
         }
-        note_member(&j->member[h.rank], &h, fd);
         w->peer[h.rank].fd[CHANNEL_DATA] = fd;
         have++;
     }
@@ -369,11 +389,11 @@ static Status gather_members(Joiner *j)
 static Status join_as_leader(Joiner *j)
 {
     World *w = j->world;
-    Reply list = { .magic = GREETING_MAGIC };
+    Reply reply = { .magic = GREETING_MAGIC };
     struct addrinfo *at;
     int why = 0;
 
-    TRY(join_resolve(j, &at));
+    TRY(resolve_and_check_secret(j, &at));
     for (struct addrinfo *a = at; a && j->listener.fd < 0; a = a->ai_next)
         if ((j->listener.fd = socket_listen(a->ai_addr, a->ai_addrlen)) < 0)
             why = errno;
@@ -384,9 +404,9 @@ static Status join_as_leader(Joiner *j)
     TRY(gather_members(j));
     if (getrandom(&j->id, sizeof j->id, 0) != sizeof j->id)
         return FAIL(E_DEVICE, "no random numbers: %s", strerror(errno));
-    list.id = j->id |= 1;
+    reply.id = j->id |= 1; /* never 0, which means unknown */
     for (int r = 1; r < w->size; r++)
-        if (!socket_move(w->peer[r].fd[CHANNEL_DATA], &list, sizeof list, j->until, true) ||
+        if (!socket_move(w->peer[r].fd[CHANNEL_DATA], &reply, sizeof reply, j->until, true) ||
             !socket_move(w->peer[r].fd[CHANNEL_DATA], j->member, sizeof *j->member * (size_t)w->size, j->until, true))
             return FAIL(E_DEVICE, "rank %d of %d has gone while the processes joined: %s", r, w->size, strerror(errno));
     return ST_OK;
@@ -399,26 +419,26 @@ static Status join_as_follower(Joiner *j)
 {
     World *w = j->world;
     bool again;
-    Reply list;
+    Reply reply;
     int fd;
 
     TRY(open_channel(j, 0, CHANNEL_DATA));
     fd = w->peer[0].fd[CHANNEL_DATA];
-    for (list.id = 0; !list.id;) { /* until all have come, rank 0 says who has not */
-        TRY(read_reply(j, &list, fd, 0, &again));
-        if (!list.id)
-            waiting_log(&j->waiting, w->rank, "%s of %d processes, as rank 0 at %s says", list.reason, w->size,
+    for (reply.id = 0; !reply.id;) { /* until all have come, rank 0 says who has not */
+        TRY(read_reply(j, &reply, fd, 0, &again));
+        if (!reply.id)
+            waiting_log(&j->waiting, w->rank, "%s of %d processes, as rank 0 at %s says", reply.reason, w->size,
                         j->rendezvous);
     }
     if (!socket_move(fd, j->member, sizeof *j->member * (size_t)w->size, j->until + REFUSAL_SECONDS, false))
         return FAIL(E_DEVICE, "rank %d: rank 0 at %s sent no list of the processes", w->rank, j->rendezvous);
     for (int r = 0; r < w->size; r++)
         j->member[r].address[ADDRESS - 1] = '\0';
-    j->id = list.id;
+    j->id = reply.id;
     return ST_OK;
 }
 
-/* Lets in the channels of all higher ranks. */
+/* Lets in the channels of all higher ranks, of which rank 0 has the data channels already. */
 static Status accept_channels(Joiner *j)
 {
     World *w = j->world;
@@ -427,20 +447,22 @@ static Status accept_channels(Joiner *j)
     while (wanted) {
         Hello h;
         int fd = listener_next(&j->listener, &h, j->until);
-        const char *why = NULL;
+        char why[96] = "", missing[256];
 
         if (fd < 0)
-            return FAIL(E_DEVICE, "rank %d: %d connections of higher ranks have not come within %g seconds", w->rank,
-                        wanted, w->timeout);
+            return FAIL(E_DEVICE, "rank %d: %s did not connect within %g seconds", w->rank,
+                        missing_text(w, N_CHANNELS, missing), w->timeout);
         if (h.id != j->id)
-            why = "these processes have met already";
+            snprintf(why, sizeof why, "%s",
+                     h.id ? "this process has joined another world" : "these processes have met already");
         else if (h.size != w->size || h.rank <= w->rank || h.rank >= w->size)
-            why = "it is of no higher rank";
+            snprintf(why, sizeof why, "expected a rank from %d to %d of %d, found %d of %d", w->rank + 1, w->size - 1,
+                     w->size, h.rank, h.size);
         else if (h.channel < 0 || h.channel >= N_CHANNELS)
-            why = "there is no such channel";
+            snprintf(why, sizeof why, "there is no channel %d", h.channel);
         else if (w->peer[h.rank].fd[h.channel] >= 0)
-            why = "it has come already";
-        if (why) {
+            snprintf(why, sizeof why, "rank %d has connected already", h.rank);
+        if (*why) {
             listener_refuse(fd, why);
             continue;
         }
@@ -455,13 +477,14 @@ static Status accept_channels(Joiner *j)
 /* A hash of the host name and the id of the machine's last start. */
 uint64_t machine_id(void)
 {
-    char text[512] = "";
+    char text[512] = "", *boot;
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
 
     if (gethostname(text, 255))
         *text = '\0';
-    if (f && !fgets(text + strlen(text), 128, f))
-        text[sizeof text - 1] = '\0';
+    boot = text + strlen(text);
+    if (f && !fgets(boot, 128, f))
+        *boot = '\0';
     if (f)
         fclose(f);
     return XXH3_64bits(text, strlen(text));

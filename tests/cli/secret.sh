@@ -81,7 +81,7 @@ patience=2 start 0 2 "${mlp[@]}"
 start 1 2 "${with[@]}"
 wait
 tells 1 1 'rank 0 of 2: rank 0 has no secret (--world-secret), rank 1 has one'
-tells 0 1 'rank 1 did not; one that said it was rank 1 has another --world-secret'
+tells 0 1 'rank 1 did not; a process that said it was rank 1 has another --world-secret'
 
 # What listens in rank 0's place.
 next_port
@@ -101,7 +101,7 @@ start 0 2 "${with[@]}"
 listening
 check 'an older dpexec is told so' "${stranger[@]}" older $port
 wait
-tells 0 1 'rank 1 did not; one that came is of another dpexec: start the same everywhere'
+tells 0 1 'rank 1 did not; a process of another version came: start the same dpexec everywhere'
 
 # ---- strangers ----
 
