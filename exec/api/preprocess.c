@@ -1,5 +1,5 @@
-/* Preprocessing: the caller's function makes of a batch what the model takes, replica by replica, before the step and
- * so outside of what is differentiated.  Its results are copied, so that it may reuse their memory. */
+/* Preprocessing: the caller's function turns a batch into the model's inputs, replica by replica, before the step, so
+ * no gradient flows through it.  Its results are copied, so it may reuse their memory. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,11 @@ struct Preprocess {
     dpx_preprocess_fn *make;
     void *user;
     /* Fields of the last step: */
-    NamedTensor made[MAX_BATCH_TENSORS]; /* what it was given; the data are this struct's */
+    NamedTensor made[MAX_BATCH_TENSORS]; /* the function's results; their data are this struct's */
     int axis[MAX_BATCH_TENSORS];         /* along which replicas share a tensor; -1: they all have it */
-    int64_t from[MAX_REPLICAS + 1];      /* the first sample of each replica */
-    int64_t first, held;                 /* the first sample that the caller gave, and how many it gave */
-    int64_t own, made_of;                /* the same of samples of this process's replicas */
+    int64_t offset[MAX_REPLICAS + 1];    /* the first sample of each replica */
+    int64_t given_first, given;          /* the first sample that the caller gave, and how many it gave */
+    int64_t own_first, own;              /* the same for this process's replicas */
 };
 
 void preprocess_free(Preprocess *p)
@@ -43,8 +43,8 @@ dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn *make, v
     return DPX_OK;
 }
 
-/* Both have `outer` pieces along the axis: copies `n` rows from one to the other, from row `at` to row `to`. */
-static void copy_rows(const Tensor *dst, int64_t to, const Tensor *src, int64_t at, int64_t n, int axis)
+/* Copies n slices along `axis`, from slice `at` of src to slice `to` of dst. */
+static void copy_slices(const Tensor *dst, int64_t to, const Tensor *src, int64_t at, int64_t n, int axis)
 {
     size_t row = dtype_size(src->dtype);
     int64_t outer = 1;
@@ -58,9 +58,9 @@ static void copy_rows(const Tensor *dst, int64_t to, const Tensor *src, int64_t 
                (const char *)src->data + (size_t)(o * src->shape.dim[axis] + at) * row, (size_t)n * row);
 }
 
-/* The samples [from, to) of the batch, in `space` where they are not neighbours in memory. */
-static Status slice(dpx_tensor *out, void **space, const Preprocess *p, const GivenBatch *f, int i, int64_t from,
-                    int64_t to)
+/* Sets *out to samples [begin, end) of tensor i.  A split tensor is copied to *space, which the caller frees. */
+static Status slice(dpx_tensor *out, void **space, const Preprocess *p, const GivenBatch *f, int i, int64_t begin,
+                    int64_t end)
 {
     const Tensor *x = &f->tensor[i].tensor;
     Tensor part = *x;
@@ -68,17 +68,17 @@ static Status slice(dpx_tensor *out, void **space, const Preprocess *p, const Gi
 
     *out = (dpx_tensor){ .name = f->tensor[i].name, .dtype = (dpx_dtype)x->dtype, .rank = x->shape.rank };
     if (axis >= 0) {
-        part.shape.dim[axis] = to - from;
+        part.shape.dim[axis] = end - begin;
         if (!(part.data = *space = malloc(tensor_bytes(&part) + 1)))
             return FAIL_NOMEM();
-        copy_rows(&part, 0, x, from - p->first, to - from, axis);
+        copy_slices(&part, 0, x, begin - p->given_first, end - begin, axis);
     }
     memcpy(out->dim, part.shape.dim, sizeof out->dim);
     out->data = part.data;
     return ST_OK;
 }
 
-/* Makes room for what the replicas make of a tensor, by the shape of the first's. */
+/* Allocates *made for the results of all replicas, like x, the first's result, but with `samples` along the axis. */
 static Status preprocess_make_room(NamedTensor *made, const char *name, const Tensor *x, int axis, int64_t samples)
 {
     Tensor all = { x->dtype, x->shape, NULL };
@@ -92,30 +92,34 @@ static Status preprocess_make_room(NamedTensor *made, const char *name, const Te
     return all.data ? ST_OK : FAIL_NOMEM();
 }
 
+/* Checks and copies the function's result for tensor i and samples [begin, end).  first: it sets the type and shape for
+ * all replicas. */
 static Status preprocess_keep(Preprocess *p, const char *name, int i, const dpx_tensor *given, int replica,
-                              int64_t from, int64_t to, bool first)
+                              int64_t begin, int64_t end, bool first)
 {
     const int axis = p->axis[i];
     const Tensor *made = &p->made[i].tensor;
     Tensor x, whole;
+    char found[SHAPE_TEXT];
 
     if (api_tensor(&x, given))
-        return status_prefix(E_INVALID, "preprocessing, replica %d", replica);
-    if (axis >= x.shape.rank || (axis >= 0 && x.shape.dim[axis] != to - from))
+        return status_prefix(E_INVALID, "preprocessing, replica %d", replica); /* api_tensor names the tensor */
+    if (axis >= x.shape.rank || (axis >= 0 && x.shape.dim[axis] != end - begin))
         return FAIL(E_SHAPE,
-                    "preprocessing, replica %d: tensor '%s' has not %" PRId64 " samples along axis %d any more",
-                    replica, name, to - from, axis);
+                    "preprocessing, replica %d: tensor '%s': the function must keep %" PRId64
+                    " samples along axis %d, found shape %s",
+                    replica, name, end - begin, axis, shape_text(&x.shape, found));
     if (first)
-        TRY(preprocess_make_room(&p->made[i], name, &x, axis, p->made_of));
+        TRY(preprocess_make_room(&p->made[i], name, &x, axis, p->own));
     whole = x;
     if (axis >= 0)
-        whole.shape.dim[axis] = p->made_of;
+        whole.shape.dim[axis] = p->own;
     if (whole.dtype != made->dtype || !shape_eq(&whole.shape, &made->shape))
         return FAIL(E_SHAPE,
                     "preprocessing, replica %d: tensor '%s' has another type or shape than the first replica's",
                     replica, name);
     if (axis >= 0)
-        copy_rows(made, from - p->own, &x, 0, to - from, axis);
+        copy_slices(made, begin - p->own_first, &x, 0, end - begin, axis);
     else if (first && tensor_bytes(&x))
         memcpy(made->data, x.data, tensor_bytes(&x));
     return ST_OK;
@@ -123,27 +127,29 @@ static Status preprocess_keep(Preprocess *p, const char *name, int i, const dpx_
 
 static Status call(Preprocess *p, const GivenBatch *f, bool training, int replica, bool first)
 {
-    const int64_t from = p->from[replica], to = p->from[replica + 1];
+    const int64_t begin = p->offset[replica], end = p->offset[replica + 1];
     const int n = f->n;
     dpx_tensor part[MAX_BATCH_TENSORS];
     void *space[MAX_BATCH_TENSORS] = { NULL };
     Status st = ST_OK;
 
     for (int i = 0; i < n && !st; i++)
-        st = slice(&part[i], &space[i], p, f, i, from, to);
+        st = slice(&part[i], &space[i], p, f, i, begin, end);
     if (!st && p->make(p->user, training, replica, part, n))
         st = FAIL(E_INVALID, "preprocessing failed for replica %d", replica);
     for (int i = 0; i < n && !st; i++)
-        st = preprocess_keep(p, f->tensor[i].name, i, &part[i], replica, from, to, first);
+        st = preprocess_keep(p, f->tensor[i].name, i, &part[i], replica, begin, end, first);
     for (int i = 0; i < n; i++)
         free(space[i]);
     return st;
 }
 
-/* Finds along which axis each tensor has samples, and how many the whole batch has. */
+/* Finds along which axis each tensor has samples, and how many were given: the whole batch's, or with `part` this
+ * process's.  All tensors of f are expected ones (check_names in batch.c). */
 static Status find_axes(Preprocess *p, GivenBatch *f, const ExpectedTensor *expected, bool part)
 {
     int64_t samples = -1;
+    char found[SHAPE_TEXT];
 
     for (int i = 0; i < f->n; i++) {
         const NamedTensor *x = &f->tensor[i];
@@ -151,14 +157,19 @@ static Status find_axes(Preprocess *p, GivenBatch *f, const ExpectedTensor *expe
         const int64_t has = axis >= 0 && axis < x->tensor.shape.rank ? x->tensor.shape.dim[axis] : -1;
 
         p->axis[i] = axis;
-        if (axis >= x->tensor.shape.rank || (axis >= 0 && samples >= 0 && has != samples))
-            return FAIL(E_SHAPE, "tensor '%s': expected as many samples along axis %d as other tensors have", x->name,
-                        axis);
+        if (axis >= x->tensor.shape.rank)
+            return FAIL(E_SHAPE, "tensor '%s': expected samples along axis %d, found shape %s", x->name, axis,
+                        shape_text(&x->tensor.shape, found));
+        if (axis >= 0 && samples >= 0 && has != samples)
+            return FAIL(E_SHAPE,
+                        "tensor '%s': expected %" PRId64
+                        " samples along axis %d, as other tensors have, found %" PRId64,
+                        x->name, samples, axis, has);
         samples = axis >= 0 ? has : samples;
     }
     if (samples < 0)
         return FAIL(E_INVALID, "preprocessing: no tensor of the batch is known to hold samples; give batch-input");
-    p->held = samples;
+    p->given = samples;
     if (!part)
         f->samples = samples;
     return ST_OK;
@@ -170,21 +181,21 @@ Status preprocess_batch(GivenBatch *f, const dpx_trainer *t, bool training, bool
     const World *world = trainer_world(t);
     const int devices = t->devices / world_size(world);
     ReplicaOptions replicas = *replica_options(&t->options->build);
-    int from = 0, to = 0;
+    int first = 0, end = 0;
 
     replicas.devices = t->devices;
     replicas.replicas = t->replicas;
     replicas.samples_each = session_samples_each(t->session);
     TRY(find_axes(p, f, t->expected, part));
-    TRY(batch_offsets(p->from, &from, &to, &(BuildOptions){ .replicas = &replicas }, f->samples,
+    TRY(batch_offsets(p->offset, &first, &end, &(BuildOptions){ .replicas = &replicas }, f->samples,
                       world_rank(world) * devices, devices));
-    p->own = p->from[from];
-    p->made_of = p->from[to] - p->own;
-    p->first = part ? p->own : 0;
-    if (part && p->held != p->made_of)
-        return FAIL(E_SHAPE, "this process's part has %" PRId64 " samples, expected %" PRId64, p->held, p->made_of);
-    for (int r = from; r < to; r++)
-        TRY(call(p, f, training, r, r == from));
+    p->own_first = p->offset[first];
+    p->own = p->offset[end] - p->own_first;
+    p->given_first = part ? p->own_first : 0;
+    if (part && p->given != p->own)
+        return FAIL(E_SHAPE, "this process's part has %" PRId64 " samples, expected %" PRId64, p->given, p->own);
+    for (int r = first; r < end; r++)
+        TRY(call(p, f, training, r, r == first));
     memcpy(f->tensor, p->made, sizeof *p->made * (size_t)f->n);
     return ST_OK;
 }
