@@ -3,11 +3,12 @@
  *   d = x - mean(x);    y = d / sqrt(mean(d^2) + epsilon);    optionally y * scale, then + bias
  *
  * Exporters write it so for opsets before 17, with means over the last axes; passes/simplify/lower.c has turned means
- * into sums and divisions.  Legal because it is the same function.  Its gradient reads x alone, where the single
- * operators keep d, the quotient and the root of every row until the backward pass; so the pass runs before autodiff.
- * Scale and bias are fused if they are parameters, perhaps frozen, of the normalised shape, and the value that they
- * change has no other reader.  Other readers of a part of the formula keep that part.  If the first axis is among the
- * normalised, the formula stays: a sum over it can be exact over a batch in parts. */
+ * into sums and divisions.  Legal because it is the same function up to rounding; 16-bit floats, which the single
+ * operators round at each step, stay.  The gradient of LayerNormalization reads x alone, where the single operators
+ * keep d, the quotient and the root of every row until the backward pass; so the pass runs before autodiff.  Scale and
+ * bias are fused if they are states or constants of the normalised shape, with or without leading ones, and the value
+ * that they change has no other reader.  Other readers of a part of the formula keep that part.  Means that include the
+ * first axis stay: it may be the batch, which replicas can sum over but not normalise over. */
 #include <math.h>
 
 #include "graph/ir/emit.h"
@@ -20,9 +21,9 @@
 #include "graph/ops/unary.gen.h"
 #include "passes/pass.h"
 
-static const double ROUNDING = 0x1p-23; /* relative: of a literal of float32 */
+static const double ROUNDING = 0x1p-23; /* relative error of a divisor that is a float32 literal */
 
-/* Has n an input that is a constant number?  *v: its other input. */
+/* Is an input of n a constant number?  Then sets *number to it and *v to the other input. */
 static bool with_number(const Graph *g, const Node *n, ValueId *v, double *number)
 {
     const int at = n ? const_input(g, n, number) : -1;
@@ -32,7 +33,7 @@ static bool with_number(const Graph *g, const Node *n, ValueId *v, double *numbe
     return at >= 0;
 }
 
-/* Is v = base ^ exponent? */
+/* Is v = base ^ exponent?  Then sets *base. */
 static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
 {
     const Node *n = made_by(g, v, &op_Pow);
@@ -44,7 +45,7 @@ static bool power(const Graph *g, ValueId v, double exponent, ValueId *base)
     return true;
 }
 
-/* Is v the mean of x over its last axes, from *axis > 0 on, which are kept with size 1? */
+/* Is v the mean of x over its last axes, from *axis > 0 on, which are kept with size 1?  Then sets *x and *axis. */
 static bool fuse_layer_norm_is_mean(const Graph *g, ValueId v, ValueId *x, int *axis)
 {
     const Node *n = made_by(g, v, &op_Div), *sum;
@@ -76,35 +77,36 @@ static bool fuse_layer_norm_is_mean(const Graph *g, ValueId v, ValueId *x, int *
     return fabs(divisor / (double)shape_count(s, *axis, s->rank) - 1) <= ROUNDING;
 }
 
-/* Is v = sqrt(square)? */
-static bool is_root(const Graph *g, ValueId v, ValueId *square)
+/* Is v = sqrt(variance)?  Then sets *variance. */
+static bool is_root(const Graph *g, ValueId v, ValueId *variance)
 {
     const Node *n = made_by(g, v, &op_Sqrt);
 
     if (!n)
-        return power(g, v, 0.5, square);
-    *square = n->in[0];
+        return power(g, v, 0.5, variance);
+    *variance = n->in[0];
     return true;
 }
 
-/* Is d = x - mean(x), and `variance` = mean(d^2) + epsilon over the same axes, from *axis on? */
+/* Is d = x - mean(x), and `variance` = mean(d^2) + epsilon over the same axes, from *axis on?  Then sets *x, *axis and
+ * *epsilon. */
 static bool normalises(const Graph *g, ValueId d, ValueId variance, ValueId *x, int *axis, double *epsilon)
 {
     const Node *n = made_by(g, d, &op_Sub), *product;
-    ValueId mean, squares, root;
-    int same;
+    ValueId mean, squares, base;
+    int other_axis;
 
     if (!n || !fuse_layer_norm_is_mean(g, n->in[1], x, axis) || !value_eq(*x, n->in[0]) ||
         !with_number(g, made_by(g, variance, &op_Add), &mean, epsilon) || !(*epsilon >= 0) || !isfinite(*epsilon) ||
-        !fuse_layer_norm_is_mean(g, mean, &squares, &same) || same != *axis)
+        !fuse_layer_norm_is_mean(g, mean, &squares, &other_axis) || other_axis != *axis)
         return false;
     if ((product = made_by(g, squares, &op_Mul)))
         return value_eq(product->in[0], d) && value_eq(product->in[1], d);
-    return power(g, squares, 2, &root) && value_eq(root, d);
+    return power(g, squares, 2, &base) && value_eq(base, d);
 }
 
-/* Is n the quotient d / root, or the product of d and 1 / root or variance^-0.5?  y has the shape of x unless a number
- * in the formula has more axes. */
+/* Is n the quotient d / root, or the product of d and 1 / root or variance^-0.5?  Then sets *x, *axis and *epsilon.
+ * y has the shape of x unless a number in the formula has more axes. */
 static bool fuse_layer_norm_find(const Graph *g, const Node *n, ValueId *x, int *axis, double *epsilon)
 {
     ValueId variance;
@@ -147,7 +149,8 @@ static Node *reader_with_parameter(const Uses *u, ValueId v, ValueId x, int axis
     return n;
 }
 
-/* Replaces the quotient n, and the scale and bias behind it. */
+/* Replaces the quotient n, and the scale and bias behind it; without a scale, LayerNormalization gets ones.  The nodes
+ * in front of n stay for their other readers, or for dce. */
 static void fuse_layer_norm_rewrite(const Uses *u, Graph *g, Node *n, ValueId x, int axis, double epsilon)
 {
     const DType dtype = value(g, x)->dtype;
