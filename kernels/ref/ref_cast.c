@@ -1,8 +1,8 @@
-/* Cast: every real type to every other.
+/* Cast between all real types and strings, BitCast, and CastAll for many tensors.
  *
- * Floats are truncated toward zero; a float that the integer type cannot hold becomes its nearest value, NaN 0 (C
- * leaves that undefined).  Integers wrap.  To bool: is it different from 0?  16-bit floats round once, to nearest
- * even; smaller ones as the node says.  Strings are numbers as they are written; any other text is an error. */
+ * A float becomes an integer by truncation toward zero.  Beyond the integer type's range it becomes the nearest end,
+ * and NaN becomes 0 (C leaves both undefined).  Integers wrap.  A bool is true unless the number is 0.  Results in
+ * 16-bit floats round once, to nearest even; smaller floats by the node's attributes.  A string must be a number. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@
 #include "kernels/formulas.h"
 #include "kernels/ref/ref.h"
 
-/* Elements of `out`, each VALUE of x[i], R being the result's type. */
+/* A case of `switch (type)`: sets n elements of `out`, from element `at` on, to VALUE, which may use i and the result's
+ * type R.  The lists of kernels/formulas.h pass a SUFFIX, which is not needed here. */
 #define PUT(D, TYPE, SUFFIX, VALUE)     \
     case D: {                           \
         typedef TYPE R;                 \
@@ -27,10 +28,12 @@
         break;                          \
     }
 
+/* cast_f32, cast_i64, ...: from each type to all */
 #define BODY "kernels/ref/ref_cast.inc"
 #define TYPES OF_NUMBERS
 #include "kernels/each_type.inc"
 
+/* The state is the rounding of 8-bit and smaller floats; NULL for other results. */
 static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const SmallRounding how = { node_int(n, "saturate") != 0, *node_string(n, "round_mode") };
@@ -41,7 +44,8 @@ static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const N
 
 /* ---- strings ---- */
 
-/* The shortest text that reads back as the same number; "NaN", "INF" and "-INF" are spelt as in ONNX. */
+/* The shortest text that reads back as the same float64, or for smaller floats as the same float32.  "NaN", "INF" and
+ * "-INF" are spelt as in ONNX. */
 static const char *number_text(char buf[NUMBER_TEXT], const Tensor *x, int64_t i)
 {
     const double v = tensor_float(x, i);
@@ -65,7 +69,8 @@ static Status to_strings(KernelCtx *ctx, const Tensor *in, Tensor *out)
     return ST_OK;
 }
 
-/* Reads an optional sign and at least one digit, exactly. */
+/* Reads an integer exactly: an optional sign and at least one digit.  False: any other text, or a number beyond int64,
+ * for uint64 beyond uint64. */
 static bool read_integer(Tensor *y, int64_t i, Text s)
 {
     const bool negative = s.n && *s.bytes == '-';
@@ -82,13 +87,13 @@ static bool read_integer(Tensor *y, int64_t i, Text s)
     return true;
 }
 
-static Status no_number(Text s, int64_t i)
+static Status fail_not_a_number(Text s, int64_t i)
 {
     char shown[64];
 
     snprintf(shown, sizeof shown, "%.*s", (int)(s.n < 40 ? s.n : 40), s.bytes);
     foreign_clean(shown);
-    return FAIL(E_INVALID, "Cast: string %lld is '%s', expected a number", (long long)i, shown);
+    return FAIL(E_INVALID, "string %lld is '%s', expected a number", (long long)i, shown);
 }
 
 static Status from_strings(const Tensor *in, Tensor *out, const SmallRounding *how)
@@ -101,7 +106,7 @@ static Status from_strings(const Tensor *in, Tensor *out, const SmallRounding *h
         if (dtype_is_int(out->dtype) && read_integer(out, i, s))
             continue;
         if (!text_to_float64(&v, s.bytes, s.n))
-            return no_number(s, i);
+            return fail_not_a_number(s, i);
         if (how)
             ((uint8_t *)out->data)[i] = small_from(out->dtype, v, *how);
         else if (out->dtype == DT_FLOAT32 && text_to_float32(&single, s.bytes, s.n))
@@ -143,7 +148,7 @@ static Status run_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
 DEFINE_KERNEL(ref_cast, .op = &op_Cast, .dtypes = DTYPES_STORED | DTYPES_TEXT, .prepare = prepare_cast, .run = run_cast,
               .release = free);
 DEFINE_KERNEL(ref_cast_like, .op = &op_CastLike, .dtypes = DTYPES_STORED | DTYPES_TEXT, .prepare = prepare_cast,
-              .run = run_cast, .release = free); /* while shapes are found; then it is a Cast */
+              .run = run_cast, .release = free); /* for shape inference; lower makes it a Cast */
 
 /* ---- bits ---- */
 
@@ -159,6 +164,7 @@ static Status run_bit_cast(KernelCtx *ctx, void *state, const Tensor *in, Tensor
         memcpy(y, x, tensor_bytes(out));
     for (int64_t i = 0; i < n && out->dtype == DT_BOOL; i++)
         y[i] = x[i] != 0;
+    /* Types below 8 bits take a byte each, of which they keep the low bits; a signed integer's sign fills the rest. */
     for (int64_t i = 0; i < n && dtype_bits(out->dtype) < 8; i++)
         y[i] = dtype_is_small_int(out->dtype) ? small_from_int(out->dtype, x[i])
                                               : x[i] & ((1 << dtype_bits(out->dtype)) - 1);
@@ -172,7 +178,7 @@ DEFINE_KERNEL(ref_bit_cast, .op = &op_BitCast, .dtypes = DTYPES_STORED, .run = r
 static Status run_cast_all(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     for (int i = 0; i < *(const int *)state; i++)
-        TRY(run_cast(ctx, NULL, &in[i], &out[i]));
+        TRY(run_cast(ctx, NULL, &in[i], &out[i])); /* NULL: no type below has a SmallRounding */
     return ST_OK;
 }
 

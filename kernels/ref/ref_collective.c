@@ -1,4 +1,5 @@
-/* Collectives in one thread, every part in one memory: copies, and sums by the tree of graph/tensor/reduce_tree.h. */
+/* Reference kernels of collectives, in one thread and one memory: copies, and sums by the tree of
+ * graph/tensor/reduce_tree.h. */
 #include "graph/ir/collective.h"
 #include "graph/ops/collective.gen.h"
 #include "graph/tensor/reduce_tree.h"
@@ -16,6 +17,8 @@ static Status prepare_copies(void **state, KernelCtx *ctx, const Graph *g, const
     return kernel_state(state, &e, sizeof e);
 }
 
+/* Copies the part to (join) or from its place in the whole, `offset` bytes into each row along `axis`.  Returns the
+ * bytes of the part's rows: the next part lies so much further. */
 static size_t copy_part(const Tensor *part, const Tensor *whole, int axis, size_t offset, bool join)
 {
     const Piece p = piece_of(part, whole, axis);
@@ -31,7 +34,7 @@ static Status run_scatter(KernelCtx *ctx, void *state, const Tensor *in, Tensor 
 
     (void)ctx;
     for (int i = 0; i < e->copies; i++)
-        offset += copy_part(&out[i], &in[0], e->axis, offset, false);
+        offset += copy_part(&out[i], &in[0], e->cut, offset, false);
     return ST_OK;
 }
 
@@ -73,14 +76,16 @@ static Status run_all_to_all(KernelCtx *ctx, void *state, const Tensor *in, Tens
     int64_t from_at = 0;
 
     (void)ctx;
-    for (int o = 0; o < e->copies; from_at += out[o++].shape.dim[e->cut]) {
+    for (int o = 0; o < e->copies; o++) {
         int64_t to_at = 0;
 
-        for (int i = 0; i < e->parts; to_at += in[i++].shape.dim[e->axis]) {
+        for (int i = 0; i < e->parts; i++) {
             const Shape box = box_of(&in[i], &out[o], e->cut);
 
             box_copy(&box, &out[o], e->axis, to_at, &in[i], e->cut, from_at);
+            to_at += in[i].shape.dim[e->axis];
         }
+        from_at += out[o].shape.dim[e->cut];
     }
     return ST_OK;
 }
@@ -94,8 +99,8 @@ DEFINE_KERNEL(ref_broadcast, .op = &op_Broadcast, .prepare = prepare_copies, .ru
 
 typedef struct {
     Exchange e;
-    size_t space;  /* bytes of exchange_sum's; behind it ReduceScatter has the sum of a tensor */
-    int program[]; /* 2 n_parts - 1 steps */
+    size_t space;  /* bytes of exchange_sum's work space; behind it ReduceScatter keeps the sum of a tensor */
+    int program[]; /* 2 * e.parts - 1 steps (reduce_tree_program) */
 } SumState;
 
 static Status ref_collective_prepare_sum(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -130,7 +135,7 @@ static void sum(const SumState *s, void *space, const Tensor *in, void *out)
         size_t len = (size_t)(n - at < SUM_BLOCK ? n - at : SUM_BLOCK);
         const void *sum_of = exchange_sum(s->program, s->e.parts, space, in, at, len);
 
-        if ((char *)out + (size_t)at * size != sum_of)
+        if ((char *)out + (size_t)at * size != sum_of) /* a single part in place is its own sum */
             memcpy((char *)out + (size_t)at * size, sum_of, len * size);
     }
 }
@@ -157,7 +162,7 @@ static Status run_reduce_scatter(KernelCtx *ctx, void *state, const Tensor *in, 
 
         sum(s, ctx->scratch, in, whole.data);
         for (int i = 0; i < s->e.copies; i++)
-            offset += copy_part(&out[i], &whole, s->e.axis, offset, false);
+            offset += copy_part(&out[i], &whole, s->e.cut, offset, false);
     }
     return ST_OK;
 }
