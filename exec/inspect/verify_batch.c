@@ -1,5 +1,6 @@
-/* The random batch of a check.  Index ranges are found by walking the graph backwards from the operators that select.
- * Casts, reshapes and other operators that keep integers keep the range; arithmetic with constants is inverted. */
+/* The random batch of `graph-transform --verify`.  Index ranges are found by walking the graph backwards from the
+ * operators that select.  Arithmetic with constants is inverted.  Every other operator is assumed to pass its inputs
+ * on, as casts and reshapes do: possibly too narrow. */
 #include "exec/inspect/verify_batch.h"
 
 #include <string.h>
@@ -18,17 +19,18 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+static const int64_t FAR = 1LL << 40; /* span_in computes with ends up to here without overflow */
 /* No range is required. */
 static const IntSpan ANY = { INT64_MIN, INT64_MAX };
 
-static bool is_any(IntSpan s) { return s.high == INT64_MAX; }
+static bool no_upper_bound(IntSpan s) { return s.high == INT64_MAX; }
 
-/* The numbers in both ranges; where there are none, the range of the smaller table. */
+/* The numbers in both ranges.  If there are none, the range with the lower end, which is the smaller table's. */
 static IntSpan intersect(IntSpan a, IntSpan b)
 {
     IntSpan s = { a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high };
 
-    return s.low < s.high || is_any(s) ? s : a.high < b.high ? a : b;
+    return s.low < s.high || no_upper_bound(s) ? s : a.high < b.high ? a : b;
 }
 
 /* Returns by value id the range in which the value's elements must lie, because they select from a table, directly or
@@ -51,14 +53,16 @@ static IntSpan *find_spans(Arena *a, const Graph *g)
         for (int o = 0; o < n->n_out; o++)
             if (has_value(n->out[o]) && dtype_is_int(value(g, n->out[o])->dtype))
                 y = intersect(y, span[n->out[o].i]);
-        finite = !is_any(y) && y.high <= 1LL << 40 && y.low >= -(1LL << 40);
+        finite = !no_upper_bound(y) && y.high <= FAR && y.low >= -FAR;
         for (int i = 0; i < n->n_in; i++) {
-            const bool given = has_value(n->in[i]);
-            const int64_t range = n->op->index_range && given ? n->op->index_range(g, n, i) : -1;
-            const IntSpan index = range < 0 ? ANY : (IntSpan){ 0, range };
-            IntSpan before = y; /* which input gives results in y; by default the operator passes its input on */
+            int64_t range;
+            IntSpan index, before = y; /* inputs in `before` give results in y; where that is unknown, y is a guess */
 
-            if (!(n->op->span_in && finite && given && n->op->span_in(g, n, i, &before)))
+            if (!has_value(n->in[i]))
+                continue;
+            range = n->op->index_range ? n->op->index_range(g, n, i) : -1;
+            index = range < 0 ? ANY : (IntSpan){ 0, range };
+            if (!(n->op->span_in && finite && n->op->span_in(g, n, i, &before)))
                 before = y;
             span[n->in[i].i] = intersect(span[n->in[i].i], intersect(index, before));
         }
@@ -66,12 +70,13 @@ static IntSpan *find_spans(Arena *a, const Graph *g)
     return span;
 }
 
-/* The number in the range that the random bits r choose; 0 or 1 where no range is required. */
+/* The number in the range that the random bits r choose; 0 or 1 where no range is required; the low end of an empty
+ * range. */
 static int64_t draw_int(IntSpan s, uint64_t r)
 {
-    int64_t low = s.low > -(1LL << 40) ? s.low : 0;
+    int64_t low = s.low > -FAR ? s.low : 0;
 
-    return is_any(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
+    return no_upper_bound(s) ? (int64_t)(r % 2) : s.high > low ? low + (int64_t)(r % (uint64_t)(s.high - low)) : low;
 }
 
 static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *opt, IntSpan span, uint64_t *state)
@@ -108,7 +113,8 @@ Status verify_batch(Arena *a, const Graph *g, const BuildOptions *opt, uint64_t 
         char text[SHAPE_TEXT];
 
         if (!shape_known(v->shape))
-            return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension", v->name, shape_text(v->shape, text));
+            return FAIL(E_SHAPE, "input '%s' has shape %s: give every dimension with --input-shape", v->name,
+                        shape_text(v->shape, text));
         if (!(t = tensor_create(a, v->dtype, v->shape)))
             return FAIL_NOMEM();
         verify_batch_fill(t, v->name, opt, span[g->input[i].i], &seed);
