@@ -1,9 +1,9 @@
 /* MaxUnpool: puts MaxPool's results at their indices, and zeros elsewhere.
  *
  * Indices are flat indices into the whole batch that was pooled, whose sizes follow from the window.  A larger
- * output_shape pads each axis at its end, a smaller one cuts it, as in onnx.reference.  MaxPool's indices lie in their
- * own sample and channel, so both may be split; other indices are an error at run time.  An element that several
- * windows chose passes its gradient to each of them, as in PyTorch. */
+ * output_shape pads each axis at its end, a smaller one cuts it, as in onnx.reference.  An index must lie in its own
+ * sample and channel, as MaxPool's do, so that both axes can be split; any other is an error at run time.  An element
+ * that several windows chose passes its gradient to each of them, as in PyTorch. */
 #include <string.h>
 
 #include "graph/ir/emit.h"
@@ -16,7 +16,7 @@
 #include "graph/ops/where.gen.h"
 #include "graph/ops/window.h"
 
-/* Reads output_shape; *known is false if it depends on data. */
+/* Reads output_shape into *y.  *known is false, and *y unset, if it is absent or depends on data. */
 static Status read_asked(const Graph *g, const Node *n, Shape *y, bool *known)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -34,11 +34,11 @@ static Status read_asked(const Graph *g, const Node *n, Shape *y, bool *known)
         if (y->dim[i] != x->dim[i])
             return FAIL(E_SHAPE, "%s: output_shape[%d] is %lld, expected %lld", node_text(g, n), i,
                         (long long)y->dim[i], (long long)x->dim[i]);
-    return shape_check(y, sizeof(double));
+    return shape_check(y, sizeof(double)); /* the largest element type */
 }
 
 /* If the indices come from a MaxPool whose input has the requested shape, sets the pads at the end so that the window
- * gives that shape: strides may have left elements uncovered. */
+ * gives that shape: strides may have left elements uncovered.  The window must be complete. */
 static void fit_pads(Graph *g, Node *n, const Shape *asked)
 {
     const Node *pool = made_by(g, n->in[1], &op_MaxPool);
@@ -57,7 +57,8 @@ static void fit_pads(Graph *g, Node *n, const Shape *asked)
     node_set_ints(g, n, "pads", 2 * rank, pads);
 }
 
-static Status check_window(Graph *g, Node *n)
+/* Checks the window's rank and sizes, and gives it strides and pads where the model has none. */
+static Status complete_window(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
     const int rank = x->rank - 2;
@@ -72,12 +73,13 @@ static Status check_window(Graph *g, Node *n)
                     x->rank);
     for (int i = 0; i < rank; i++)
         if (x->dim[2 + i] >= INT32_MAX)
-            return FAIL(E_SHAPE, "%s: dimension %d is too large", node_text(g, n), i + 2);
+            return FAIL(E_SHAPE, "%s: dimension %d is %lld, expected less than %d", node_text(g, n), i + 2,
+                        (long long)x->dim[2 + i], INT32_MAX);
     TRY(window_list(g, n, "strides", rank, 1, 1));
     return window_list(g, n, "pads", 2 * rank, 0, -INT32_MAX);
 }
 
-/* The shape of the tensor that was pooled; the window must be checked. */
+/* The shape of the tensor that was pooled; the window must be complete. */
 static Status pooled_shape(const Graph *g, const Node *n, Shape *y)
 {
     const Shape *x = in_value(g, n, 0)->shape;
@@ -89,10 +91,12 @@ static Status pooled_shape(const Graph *g, const Node *n, Shape *y)
     *y = *x;
     for (int i = 0; i < rank; i++) {
         y->dim[2 + i] = (x->dim[2 + i] - 1) * strides[i] + kernel[i] - pads[i] - pads[rank + i];
-        if (!x->dim[2 + i] || y->dim[2 + i] < 1)
-            return FAIL(E_SHAPE, "%s: axis %d is empty, or its pads exceed it", node_text(g, n), i + 2);
+        if (!x->dim[2 + i])
+            return FAIL(E_SHAPE, "%s: axis %d is empty", node_text(g, n), i + 2);
+        if (y->dim[2 + i] < 1)
+            return FAIL(E_SHAPE, "%s: the pads of axis %d exceed it", node_text(g, n), i + 2);
     }
-    return shape_check(y, sizeof(double));
+    return shape_check(y, sizeof(double)); /* the largest element type */
 }
 
 static Status unpool_infer(Graph *g, Node *n)
@@ -103,7 +107,7 @@ static Status unpool_infer(Graph *g, Node *n)
 
     if (index->dtype != DT_INT64 || !shape_eq(index->shape, x->shape))
         return FAIL(E_SHAPE, "%s: expected int64 indices of the shape of the input", node_text(g, n));
-    TRY(check_window(g, n));
+    TRY(complete_window(g, n));
     TRY(read_asked(g, n, &asked, &known));
     if (known)
         fit_pads(g, n, &asked);
@@ -126,20 +130,21 @@ static Status unpool_lower(Graph *g, Node *n)
     const Value *x = in_value(g, n, 0);
     const Shape y = *value(g, n->out[0])->shape;
     Shape pooled, planes;
-    ValueId zeros, index, out, before;
+    ValueId zeros, index, values, out, before;
 
     if (!shape_known(&y))
         return FAIL(E_UNSUPPORTED, "%s: output_shape depends on data, expected a constant", node_text(g, n));
     TRY(pooled_shape(g, n, &pooled));
     planes = SHAPE(pooled.dim[0], pooled.dim[1], shape_count(&pooled, 2, pooled.rank));
-    /* Indices within their plane; one of an earlier plane becomes the plane's size, which is an error. */
+    /* An index of an earlier plane is negative, which ScatterElements would count from the end; the plane's size makes
+     * it an error. */
     index = EMIT(g, Sub, NULL, n->in[1], emit_plane_starts(g, x->shape, planes.dim[2]));
     before = EMIT(g, Less, NULL, index, emit_scalar(g, DT_INT64, 0));
     index = EMIT(g, Where, NULL, before, emit_scalar(g, DT_INT64, (double)planes.dim[2]), index);
     index = emit_planes(g, index, x->shape);
     zeros = emit_full(g, x->dtype, &planes, 0);
-    out = emit_planes(g, n->in[0], x->shape);
-    out = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), zeros, index, out);
+    values = emit_planes(g, n->in[0], x->shape);
+    out = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), zeros, index, values);
     out = emit_fit(g, emit_reshape(g, out, &pooled), &y);
     if (!g->status)
         graph_replace(g, n->out[0], out);
