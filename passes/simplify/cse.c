@@ -8,11 +8,12 @@
 
 #include "graph/base/hash.h"
 #include "graph/ir/op.h"
+#include "graph/ir/readers.h"
 #include "passes/pass.h"
 
-enum { MAX_CONST_BYTES = 1 << 16 }; /* larger ones are weights: equal by accident at most, and slow to compare */
+enum { MAX_CONST_BYTES = 1 << 16 }; /* larger ones are weights, rarely equal and slow to compare */
 
-/* Nodes of a branch that is never taken have no types, so types are compared as well. */
+/* Equal nodes can differ in types: one in a branch never taken has none.  They must not merge. */
 static bool node_same(const Graph *g, const Node *a, const Node *b)
 {
     if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->replica != b->replica ||
@@ -31,8 +32,7 @@ static bool node_same(const Graph *g, const Node *a, const Node *b)
     return attrs_same(a, b);
 }
 
-/* Lets an equal node's outputs represent those of n (`alias`, by value id); the first such node enters the table
- * `slot`. True: n is merged. */
+/* If the table has a node equal to n, aliases n's outputs to its outputs and returns true; otherwise adds n. */
 static bool merge_node(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t mask, const Node *n)
 {
     uint64_t h = hash_text(hash_int(HASH_BEGIN, n->n_out), n->op->name), attrs = 0;
@@ -56,7 +56,7 @@ static bool merge_node(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t 
     return false;
 }
 
-/* The same for a constant. */
+/* Does the same for constant `id`; its slot holds the value id. */
 static bool merge_const(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t mask, uint32_t id)
 {
     const Tensor *t = g->value[id]->init;
@@ -75,7 +75,8 @@ static bool merge_const(const Graph *g, ValueId *alias, uint32_t *slot, uint32_t
     return false;
 }
 
-/* A table with open addressing for n entries, 1 + index or 0; its size is *mask + 1, a power of two. */
+/* A table with open addressing for n entries: 1 + a node's index, or a constant's value id; 0 is free.  It has *mask +
+ * 1 slots, a power of two. */
 static uint32_t *make_table(uint32_t *mask, Arena *a, uint32_t n)
 {
     uint32_t cap = 16;
@@ -90,16 +91,18 @@ static Status cse_run(Graph *g, PassCtx *ctx)
 {
     ValueId *alias = ARENA_NEW(ctx->scratch, ValueId, g->n_value); /* by value id: its representative */
     uint32_t mask, *slot = make_table(&mask, ctx->scratch, g->n_value);
+    Uses u;
 
     if (!alias || !slot)
         return FAIL_NOMEM();
+    TRY(uses_find(&u, g, ctx->scratch));
     for (uint32_t i = 0; i < g->n_value; i++) {
         const Value *v = i ? g->value[i] : NULL;
 
         alias[i].i = i;
         if (v && v->kind == V_CONST && v->device < 0 && v->replica < 0 && tensor_bytes(v->init) <= MAX_CONST_BYTES &&
             dtype_size(v->dtype))
-            ctx->n_changed += merge_const(g, alias, slot, mask, i);
+            ctx->n_changed += merge_const(g, alias, slot, mask, i) && uses_count(&u, (ValueId){ i }) > 0;
     }
     if (!(slot = make_table(&mask, ctx->scratch, g->n_node)))
         return FAIL_NOMEM();

@@ -204,12 +204,14 @@ static const Pass *find_pass(const char *name)
     return NULL;
 }
 
-static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt, Report *report)
+/* *changed: the pass's count of what it changed. */
+static Status run_pass(Graph *g, const Pass *pass, const BuildOptions *opt, Report *report, int *changed)
 {
     PassCtx ctx = { .scratch = arena_create(), .opt = opt, .eval = interp_node, .report = report };
     const bool applies = !pass->modes || pass->modes >> build_mode(opt) & 1;
     Status st = ctx.scratch ? (applies ? pass->run(g, &ctx) : ST_OK) : FAIL_NOMEM();
 
+    *changed = ctx.n_changed;
     arena_free(ctx.scratch);
     TRY(st);
     return graph_verify(g);
@@ -250,9 +252,12 @@ static void write_result(const char *path, const char *file, const char *result)
 static void check_again(Graph *g, const Pass *pass, const BuildOptions *opt, const char *once)
 {
     char *twice;
+    int changed;
 
-    if (!pass->idempotent || !CHECK_OK(run_pass(g, pass, opt, NULL)))
+    if (!pass->idempotent || !CHECK_OK(run_pass(g, pass, opt, NULL, &changed)))
         return;
+    if (changed)
+        TEST_FAIL("%s run again counts %d changes of\n%s", pass->name, changed, once);
     twice = canonical(g);
     if (twice && strcmp(once, twice))
         TEST_FAIL("%s run again changes\n%s\ninto\n%s", pass->name, once, twice);
@@ -329,14 +334,15 @@ static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, con
 {
     char *after = section(file, "after\n"), *error = section(file, "error "), *found, *expected;
     Report *report = report_create();
+    int changed;
 
     if (error) {
-        Status st = run_pass(g, pass, opt, report);
+        Status st = run_pass(g, pass, opt, report, &changed);
 
         error[strcspn(error, "\n")] = '\0';
         if (!st || !strstr(status_message(), error))
             TEST_FAIL("expected an error with \"%s\", found \"%s\"", error, st ? status_message() : "success");
-    } else if (CHECK_OK(run_pass(g, pass, opt, report)) && (found = canonical(g))) {
+    } else if (CHECK_OK(run_pass(g, pass, opt, report, &changed)) && (found = canonical(g))) {
         if (getenv("GOLDEN_WRITE"))
             write_result(path, file, found);
         check_notes(file, report);
