@@ -143,7 +143,6 @@ static Status connect_rendezvous(Joiner *j, int *out)
 {
     struct addrinfo *list;
     int fd = -1, why = ETIMEDOUT;
-    char within[48] = "";
 
     TRY(resolve_and_check_secret(j, &list));
     for (long nap = FIRST_NAP; fd < 0; nap = next_nap(nap)) {
@@ -158,11 +157,12 @@ static Status connect_rendezvous(Joiner *j, int *out)
         nap_for(nap);
     }
     freeaddrinfo(list);
-    if (!socket_left_ms(j->until))
-        snprintf(within, sizeof within, " within %g seconds", j->world->timeout);
+    if (fd < 0 && socket_left_ms(j->until))
+        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s: %s%s", j->world->rank, j->rendezvous, strerror(why),
+                    j->loopback_hint);
     if (fd < 0)
-        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s%s: %s%s", j->world->rank, j->rendezvous, within,
-                    strerror(why), j->loopback_hint);
+        return FAIL(E_DEVICE, "rank %d cannot reach rank 0 at %s within %g seconds: %s%s", j->world->rank,
+                    j->rendezvous, j->world->timeout, strerror(why), j->loopback_hint);
     *out = fd;
     return ST_OK;
 }
