@@ -389,24 +389,6 @@ static Status lower_transpose(Graph *g, Node *n)
     return g->status;
 }
 
-static Status grad_transpose(Grad *gr)
-{
-    Graph *g = gr->g;
-    ValueId x = grad_in(gr, 0), w = grad_in(gr, 1), dy = grad_dout(gr, 0);
-    const Shape y = *value(g, dy)->shape;
-    int64_t pads[2 * WINDOW_AXES];
-    const Shape reached = transpose_reached(gr->node, value(g, x)->shape, value(g, w)->shape, &y, pads);
-    const ValueId by_windows = emit_fit(g, dy, &reached);
-
-    if (grad_wanted(gr, 0))
-        grad_set(gr, 0, conv_forward(g, gr->node, pads, by_windows, w));
-    if (grad_wanted(gr, 1))
-        grad_set(gr, 1, grad_weight(g, gr->node, pads, by_windows, x, value(g, w)->shape));
-    if (grad_wanted(gr, 2))
-        grad_set(gr, 2, grad_bias(g, dy));
-    return g->status;
-}
-
 /* ---- placement ---- */
 
 /* Splits input 0 along the batch.  Bilinear: with one factor partial, the other whole and no bias the result is
@@ -576,5 +558,4 @@ DEFINE_OP(ConvTranspose, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .
                                        { "output_shape", A_INTS, .range = R_SIZES },
                                        { "spatial", A_INTS, .rule = ATTR_OURS, .range = R_SIZES },
                                        { 0 } },
-          .doc = "transposed convolution", .infer = infer_transpose, .grad = grad_transpose, .lower = lower_transpose,
-          .place = place_conv);
+          .doc = "transposed convolution", .infer = infer_transpose, .lower = lower_transpose, .place = place_conv);

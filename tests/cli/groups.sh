@@ -277,7 +277,7 @@ done
 echo 'body:*:rate=1' >"$DIR/wrong"
 refused 2 "$DIR/wrong:1" "${train[@]}" --steps 1 --groups "$DIR/wrong"
 refused 2 "cannot read" "${train[@]}" --steps 1 --groups "$DIR/absent"
-refused 2 "there is no key 'rate', but lr, schedule, optimizer, loss, clip-norm, clip-value" "${train[@]}" --steps 1 --group 'body*:rate=1'
+refused 2 "there is no key 'rate', but lr, schedule, optimizer, loss, clip-norm, clip-value, eps, lr-decay, initial-sum, weight-decay, beta1, beta2, amsgrad, momentum, " "${train[@]}" --steps 1 --group 'body*:rate=1'
 refused 2 "expected PATTERN:KEY=VALUE" "${train[@]}" --steps 1 --group 'body*'
 refused 2 "lr is given twice" "${train[@]}" --steps 1 --group 'body*:lr=1,lr=2'
 refused 2 "lr: expected a number" "${train[@]}" --steps 1 --group 'body*:lr=x'
