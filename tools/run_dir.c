@@ -299,7 +299,8 @@ static Status flush(RunDir *r)
     return ST_OK;
 }
 
-/* The players or groups of which the trainer has a learning rate; their numbers begin with 1. */
+/* Counts the groups that have a learning rate of their own, players that take turns among them; they are numbered
+ * from 1. */
 static int groups_of(const dpx_trainer *t, int64_t step)
 {
     int n = 0;

@@ -99,14 +99,13 @@ void collective_reset(Collective *c) { atomic_store(&c->arrived, 0); }
 
 /* ---- sums ---- */
 
-/* Sums elements [at, end) of a segment to n copies, whose memory begins at element `first`. */
-static void reduce_to(const Collective *c, void *space, const Segment *g, int64_t at, int64_t end, void *const *to,
-                      int n, int64_t first)
+/* Sums a segment to n copies, whose memory begins at element `first`. */
+static void reduce_to(const Collective *c, void *space, const Segment *g, void *const *to, int n, int64_t first)
 {
     const size_t size = c->element;
 
-    for (; at < end; at += SUM_BLOCK) {
-        size_t len = (size_t)(end - at < SUM_BLOCK ? end - at : SUM_BLOCK);
+    for (int64_t at = g->from; at < g->to; at += SUM_BLOCK) {
+        size_t len = (size_t)(g->to - at < SUM_BLOCK ? g->to - at : SUM_BLOCK);
         const void *sum = c->parts ? exchange_sum(c->program, c->parts, space, g->in, at - g->first, len)
                                    : memset(space, 0, len * size);
 
@@ -122,16 +121,18 @@ static void reduce_to(const Collective *c, void *space, const Segment *g, int64_
 /* This member's elements of a segment, written to the copies on all devices. */
 static void reduce_share(const Collective *c, int rank, const Segment *g, const Tensor *out)
 {
-    const int64_t n = g->to - g->from, at = g->from + exchange_share(n, rank, c->n_member),
-                  end = g->from + exchange_share(n, rank + 1, c->n_member);
+    const int64_t n = g->to - g->from;
+    Segment share = *g;
     void **to = c->to[rank];
 
     for (int d = 0; d < c->x.copies; d++)
         to[d] = out[g->tensor * c->x.copies + d].data;
+    share.from = g->from + exchange_share(n, rank, c->n_member);
+    share.to = g->from + exchange_share(n, rank + 1, c->n_member);
     if (g->own)
-        reduce_to(c, c->space[rank], g, at, end, &g->own, 1, g->from);
+        reduce_to(c, c->space[rank], &share, &g->own, 1, g->from);
     else
-        reduce_to(c, c->space[rank], g, at, end, to, c->x.copies, 0);
+        reduce_to(c, c->space[rank], &share, to, c->x.copies, 0);
 }
 
 /* The pieces of a segment that this device has, of a sum whose pieces are each in one stretch. */
@@ -141,10 +142,12 @@ static void reduce_own(const Collective *c, int device, const Segment *g, const 
 
     for (int o = g->tensor * c->x.copies; o < (g->tensor + 1) * c->x.copies; o++) {
         const int64_t end = first + tensor_numel(&out[o]);
+        Segment piece = *g;
 
+        piece.from = first > g->from ? first : g->from;
+        piece.to = end < g->to ? end : g->to;
         if (c->device[o] == device && out[o].data)
-            reduce_to(c, c->space[c->rank[device]], g, first > g->from ? first : g->from, end < g->to ? end : g->to,
-                      (void *const[]){ out[o].data }, 1, first);
+            reduce_to(c, c->space[c->rank[device]], &piece, (void *const[]){ out[o].data }, 1, first);
         first = end;
     }
 }

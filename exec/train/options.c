@@ -380,7 +380,10 @@ static const Setting *const *all_options(int *count)
     static _Thread_local const Setting *all[MAX_OPTIONS];
     static _Thread_local int n;
 
-    for (int i = 0, made = n; i < N_TABLE && !made; i++) {
+    *count = n;
+    if (n)
+        return all;
+    for (int i = 0; i < N_TABLE; i++) {
         assert(n < MAX_OPTIONS);
         all[n++] = &table[i];
         if (family_of(table[i].name))
