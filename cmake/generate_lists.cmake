@@ -2,7 +2,7 @@
 #   cmake -DSOURCE_DIR=. -DOUT_DIR=build/gen -P generate_lists.cmake
 # An operator is a line DEFINE_OP(Name, ...) in graph/ops/*.c, a kernel DEFINE_KERNEL(name, ...) in kernels/<backend>/*.c*,
 # all in column 0; a loss, metric, optimizer or schedule DEFINE_LOSS(name, ...) and so on in graph/recipes/*/*.c; DEFINE_EXPR(name, ...) in
-# kernels/cuda is a kernel and an expression of generated kernels, and so is a row of kernels/formulas.def; DEFINE_DATA_FORMAT(name, ...) is in tools/data_*.c.
+# kernels/cuda is a kernel and an expression of generated kernels, and so is a row of kernels/formulas.def; DEFINE_DATA_FORMAT(name, ...) is in tools/data/data_*.c.
 # A pass is a line "const Pass pass_name = {" in passes/*/*.c: declared here, while their order is passes/pipeline.c's.
 
 function(collect out pattern)
@@ -81,8 +81,8 @@ foreach(file ${files})
 endforeach()
 write_changed(${OUT_DIR}/passes/passes.gen.h "${header}")
 
-collect(formats DEFINE_DATA_FORMAT ${SOURCE_DIR}/tools/data_*.c)
-set(source "/* Generated from the DEFINE_DATA_FORMAT lines of tools. */\n#include \"tools/data.h\"\n\n")
+collect(formats DEFINE_DATA_FORMAT ${SOURCE_DIR}/tools/data/data_*.c)
+set(source "/* Generated from the DEFINE_DATA_FORMAT lines of tools. */\n#include \"tools/data/data.h\"\n\n")
 set(list "const DataFormat *const data_formats[] = {\n")
 foreach(format ${formats})
     string(APPEND source "extern const DataFormat data_format_${format};\n")

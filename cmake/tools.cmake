@@ -2,7 +2,7 @@
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)      # .npz archives
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)          # gzipped IDX files
 
-file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c)
+file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)

@@ -27,6 +27,7 @@ check() {
 }
 
 library=$(find graph passes exec kernels -name '*.[ch]' -o -name '*.inc' | sort)
+tools=$(find tools -name '*.[ch]' | sort)
 tests=$(find tests -name '*.c' -o -name '*.cpp' | sort)
 device=$(find kernels -name '*.cu' -o -name '*.cuh' | sort)
 sources=$(find graph passes exec kernels tools include tests models bench cmake -type f \
@@ -38,7 +39,7 @@ check 'a library does not end its host' "$(grep -nE '(^|[^a-zA-Z0-9_])(_?exit|_E
 check 'what cannot happen is an error or an assertion of a condition' "$(grep -nE 'assert\((0|false|!"|NULL)' $library)"
 check 'a file of more than 800 lines has a seam' "$(wc -l $sources | awk '$1 > 800 && $2 != "total"')"
 # As .clang-format lays them out: a function's braces stand alone in column 0.
-check 'a function of more than 60 lines has a seam' "$(echo "$library" "$device" tools/*.[ch] "$tests" | tr ' ' '\n' | xargs awk '
+check 'a function of more than 60 lines has a seam' "$(echo "$library" "$device" $tools "$tests" | tr ' ' '\n' | xargs awk '
     FNR == 1 { start = 0 }
     /^[a-zA-Z_].*\(/ { name = $0 }
     /^\{$/ { start = FNR }
@@ -51,22 +52,22 @@ check 'a macro of more than 8 lines is a template' "$(awk '
     start && !/\\$/ { if (FNR - start + 1 > 8) print FILENAME ":" start ": " FNR - start + 1 " lines: " name; start = 0 }' \
     $(find kernels -maxdepth 1 -name '*.h') $(find kernels/ref kernels/cpu -name '*.[ch]' -o -name '*.inc'))"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
-check 'a file begins with what it does' "$(for f in $library tools/*.[ch]; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
+check 'a file begins with what it does' "$(for f in $library $tools; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'two headers share a guard' "$(grep -rhoE '^#ifndef [A-Z0-9_]+_H$' --include='*.h' graph passes exec kernels tools include tests | sort | uniq -d)"
 check 'a line has at most 120 characters' \
-    "$(grep -nE '^.{121,}' $library $device tools/*.[ch] include/*.h $tests $(find tests -name '*.h' ! -name torch_values.h) | cut -c 1-100)"
+    "$(grep -nE '^.{121,}' $library $device $tools include/*.h $tests $(find tests -name '*.h' ! -name torch_values.h) | cut -c 1-100)"
 if command -v clang-format-14 >/dev/null || clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
     check 'sources are laid out by .clang-format (tools/format.sh)' "$(tools/format.sh --check 2>&1 | grep 'error:' | cut -c 1-120)"
 fi
 # Five readers and several writers of text for machines obeyed the locale of the embedding program.
-readers=$(echo "$library" tools/*.[ch] | tr ' ' '\n' | grep -v '^graph/base/numtext.c$')
+readers=$(echo "$library" $tools | tr ' ' '\n' | grep -v '^graph/base/numtext.c$')
 check 'numbers are read without the locale' \
     "$(grep -nE '\<(strto(d|f|ld)|ato(f|l|ll|i))\(|scanf\([^;]*%[0-9]*l?[efgaEFGA]' $readers)"
 # What people read may be: errors and warnings, what a tool prints, and all that these files write: tables, labels, ranges of options.
 people='exec/api/trainer|exec/device/device_differences|exec/inspect/(check|cluster|picture|simulate_print|verify)|exec/plan/memory_report'
 people="$people|graph/recipes/setting|passes/report_print"
 cached='kernels/cuda/plugin/cudnn_attention'      # a key of the process, which is compared with itself
-check 'text that machines read is written without the locale' "$(echo $library tools/*.[ch] | tr ' ' '\n' |
+check 'text that machines read is written without the locale' "$(echo $library $tools | tr ' ' '\n' |
     grep -vxE "($people|$cached|graph/base/numtext)\.c" | xargs awk -v sign="[-+ 0#']*" 'BEGIN { RS = "[;{}]" }
     $0 ~ "\"([^\"\\\\]|\\\\.)*%" sign "([0-9]+|[*])?([.]([0-9]+|[*]))?l?[efgaEFGA]([^a-zA-Z]|$)" &&
     !/(FAIL|problems_add|problems_fail|report_note|status_prefix|progress_line|fprintf\(stderr,|[^a-z_]printf\()/ {
@@ -92,7 +93,7 @@ check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 # A row names `FILES` with *checks* of theirs, `--options` and `dpx_functions`.
 behaviours=$(sed -n '/^| behaviour | of |/,/^$/p' docs/semantics.md)
 # Rows of option tables: { "name", what its value is called or NULL.
-options=$(cat exec/train/options.c graph/recipes/*.[ch] tools/*.[ch] | tr '\n\\' '  ' |
+options=$(cat exec/train/options.c graph/recipes/*.[ch] $tools | tr '\n\\' '  ' |
     grep -oE '"[a-z-]+", *(NULL|"[^"a-z][^"]*"|"true\|false"|\.metavar)' | sed -E 's/^"([a-z-]+)".*/\1/' | sort -u)
 check 'the table of behaviours is there' "$([ "$(echo "$behaviours" | grep -c '^| ')" -gt 90 ] || echo 'docs/semantics.md: no rows found')"
 check 'the table of behaviours names files that are not there' \

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
-#include "tools/data.h"
+#include "tools/data/data.h"
 #include "tools/man.h"
 
 static const Flag *find_flag(const Command *c, const char *name)

@@ -3,7 +3,7 @@
 #ifndef DPX_TOOLS_CHECKPOINT_NOTE_H
 #define DPX_TOOLS_CHECKPOINT_NOTE_H
 
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 /* Facts that determine, besides the model, what a run computes. */
 typedef struct {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/commands.h"
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 #include "tools/progress.h"
 
 static void write_out(void *user, const char *text, size_t bytes)

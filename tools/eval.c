@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "tools/commands.h"
-#include "tools/digest.h"
+#include "tools/feed/digest.h"
 #include "tools/evaluate.h"
-#include "tools/input_members.h"
+#include "tools/feed/input_members.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 

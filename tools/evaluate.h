@@ -2,8 +2,8 @@
 #ifndef DPX_TOOLS_EVALUATE_H
 #define DPX_TOOLS_EVALUATE_H
 
-#include "tools/feed.h"
-#include "tools/predictions.h"
+#include "tools/feed/feed.h"
+#include "tools/feed/predictions.h"
 
 typedef struct {
     double loss;

@@ -15,7 +15,7 @@
 #include "passes/options/recipes.h"
 #include "passes/options/step.h"
 #include "tools/args.h"
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 #include "tools/standard_streams.h"
 
 static const Flag flags[] = {

@@ -7,13 +7,13 @@
 
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
-#include "tools/feed.h"
-#include "tools/input_members.h"
-#include "tools/npy_text.h"
-#include "tools/npy_write.h"
+#include "tools/feed/feed.h"
+#include "tools/feed/input_members.h"
+#include "tools/data/npy_text.h"
+#include "tools/data/npy_write.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
-#include "tools/trim_padding.h"
+#include "tools/feed/trim_padding.h"
 #include "tools/world.h"
 
 static const Flag flags[] = {

@@ -6,7 +6,7 @@
 
 #include "graph/base/json_writer.h"
 #include "tools/args.h"
-#include "tools/batch_loader.h"
+#include "tools/feed/batch_loader.h"
 
 typedef struct {
     char path[4000];

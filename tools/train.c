@@ -13,7 +13,7 @@
 #include "tools/checkpoint_note.h"
 #include "tools/commands.h"
 #include "tools/evaluate.h"
-#include "tools/input_members.h"
+#include "tools/feed/input_members.h"
 #include "tools/progress.h"
 #include "tools/run_dir.h"
 #include "tools/world.h"

@@ -2,7 +2,7 @@
 #ifndef DPX_TOOLS_WORLD_H
 #define DPX_TOOLS_WORLD_H
 
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 /* The flags of a command that can be run by several processes, for its table. */
 #define WORLD_FLAGS                                                                                                  \

@@ -1,7 +1,7 @@
 /* Data sets: the bytes are read as a file of every format that there is.  What is read is converted to every type that
  * it can become. */
 #include "tests/fuzz/common/fuzz.h"
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 enum { MOST_BYTES = 1 << 16 };
 

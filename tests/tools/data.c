@@ -1,5 +1,5 @@
 /* Data files: what numpy writes is read, what is damaged is refused by name. */
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "tests/harness/test.h"
-#include "tools/batch_loader.h"
+#include "tools/feed/batch_loader.h"
 
 static const Normalisation plain = { 0, 1 };
 static char folder[64];
@@ -95,7 +95,7 @@ static void test_folder(void)
     CU_ASSERT_EQUAL(floats[3], 0x0203);
     dataset_free(d);
     write_npy("z.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", 4);
-    CHECK_OK(dataset_open(&d, folder, plain)); /* a model may take it whole (tools/feed_roles.c) */
+    CHECK_OK(dataset_open(&d, folder, plain)); /* a model may take it whole (tools/feed/feed_roles.c) */
     CU_ASSERT_EQUAL(dataset_find(d, "z")->dim[0], 4);
     dataset_free(d);
     remove_folder();
@@ -361,7 +361,7 @@ static void test_idx(void)
     CHECK_FAILS(E_IO, "images", open_pair(&d, plain));
     write_file("images", images, sizeof images);
     write_file("labels", "\0\0\10\1\0\0\0\3abc", 11);
-    CHECK_OK(open_pair(&d, plain)); /* who reads both as samples tells them apart (tools/feed_roles.c) */
+    CHECK_OK(open_pair(&d, plain)); /* who reads both as samples tells them apart (tools/feed/feed_roles.c) */
     dataset_free(d);
     CHECK_FAILS(E_INVALID, "IMAGES,LABELS", dataset_open(&d, "idx:one", plain));
     remove_folder();

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "tests/harness/test.h"
-#include "tools/batch_loader.h"
+#include "tools/feed/batch_loader.h"
 
 static char folder[64];
 
@@ -222,7 +222,7 @@ static void test_refused(void)
     CHECK_FAILS(E_IO, "'x' of rank 1 has no axis of positions", open_folder(&d));
     remove_array("x.lengths");
     WRITE("y", "f4", "(2,)", float, 1, 2);
-    CHECK_OK(open_folder(&d)); /* one of them may be taken whole (tools/feed_roles.c) */
+    CHECK_OK(open_folder(&d)); /* one of them may be taken whole (tools/feed/feed_roles.c) */
     dataset_free(d);
     remove_folder();
 }

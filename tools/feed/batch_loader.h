@@ -2,7 +2,7 @@
 #ifndef DPX_TOOLS_BATCH_LOADER_H
 #define DPX_TOOLS_BATCH_LOADER_H
 
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 enum { MAX_FIELDS = 64 };
 

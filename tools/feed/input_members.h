@@ -2,7 +2,7 @@
 #ifndef DPX_TOOLS_INPUT_MEMBERS_H
 #define DPX_TOOLS_INPUT_MEMBERS_H
 
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 /* Loads the model (dpx_model_load_within).  A sequence input NAME has the arrays NAME.0, NAME.1, ... as members; an
  * optional input without an array is absent, which is noted in `log`, unless NULL.

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <zip.h>
 
-#include "tools/data.h"
-#include "tools/zip_stored.h"
+#include "tools/data/data.h"
+#include "tools/data/zip_stored.h"
 
 enum { MAX_MEMBERS = 4096 /* of one archive */, CHUNK = 1 << 18 };
 

@@ -1,11 +1,11 @@
 /* The .npy format, version 1: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. */
-#include "tools/npy_write.h"
+#include "tools/data/npy_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/npy_text.h"
+#include "tools/data/npy_text.h"
 
 static const char *descr(dpx_dtype t)
 {

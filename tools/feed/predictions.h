@@ -2,7 +2,7 @@
 #ifndef DPX_TOOLS_PREDICTIONS_H
 #define DPX_TOOLS_PREDICTIONS_H
 
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 typedef struct Predictions Predictions;
 

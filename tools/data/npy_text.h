@@ -3,7 +3,7 @@
 #define DPX_TOOLS_NPY_TEXT_H
 
 #include "graph/base/outfile.h"
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 /* Reads the array's strings as elements of a tensor, in one block of memory that the caller frees.  Errors begin with
  * the label. */

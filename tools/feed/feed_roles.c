@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 /* The role of an input.  Where the user names axes for other inputs only, its samples are taken to lie along the first
  * axis until shapes are needed. */

@@ -1,6 +1,6 @@
 /* Matches arrays to inputs by name, and without names where only one match is possible.  All mismatches are reported
  * together. */
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 #include <stdlib.h>
 #include <string.h>

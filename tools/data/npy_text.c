@@ -1,6 +1,6 @@
 /* Strings in .npy files.  They are read into UTF-8 and written from it, for the library takes and gives nothing else.
  */
-#include "tools/npy_text.h"
+#include "tools/data/npy_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 enum { IGNORED = -100 }; /* the default of --ignore-index: class losses leave this class out */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 enum { CHUNK = 1 << 18 };
 

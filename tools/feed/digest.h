@@ -2,7 +2,7 @@
 #ifndef DPX_TOOLS_DIGEST_H
 #define DPX_TOOLS_DIGEST_H
 
-#include "tools/batch_loader.h"
+#include "tools/feed/batch_loader.h"
 
 enum { DIGEST_TEXT = 17 };
 

@@ -1,6 +1,6 @@
 /* The library asks for the members of inputs while it reads the model's file.  The data set is opened at the first
  * question, so that models without such inputs need not wait for it. */
-#include "tools/input_members.h"
+#include "tools/feed/input_members.h"
 
 #include <stdlib.h>
 #include <string.h>

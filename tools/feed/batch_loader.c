@@ -1,5 +1,5 @@
 /* Two batches: one is lent to the caller while the thread fills the other. */
-#include "tools/batch_loader.h"
+#include "tools/feed/batch_loader.h"
 
 #include <pthread.h>
 #include <stdlib.h>

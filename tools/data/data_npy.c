@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 static const struct {
     const char *descr;

@@ -1,5 +1,5 @@
 /* Opening of data sets, and conversion of samples on their way into a batch. */
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 #include <errno.h>
 #include <inttypes.h>

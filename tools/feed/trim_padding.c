@@ -1,12 +1,12 @@
 /* Removes padding from outputs.  The axis of positions of an output is one whose size the model's file leaves open.  It
  * belongs to an input's sequences if it has the same name as their axis, or else if it is as long as they were padded.
  */
-#include "tools/trim_padding.h"
+#include "tools/feed/trim_padding.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/npy_write.h"
+#include "tools/data/npy_write.h"
 
 static const char *axis_name(const dpx_info *v, int axis) { return axis < v->rank ? v->dim_name[axis] : NULL; }
 

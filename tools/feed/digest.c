@@ -1,6 +1,6 @@
 /* Digests of data: XXH3 over types, shapes and pieces of the bytes.  It costs little beside one pass of training, and
  * is enough against mistakes. */
-#include "tools/digest.h"
+#include "tools/feed/digest.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* Writes predictions batch by batch, so they may be larger than memory.  An array's header has the number of samples
  * before they are computed: the data set has as many. */
-#include "tools/predictions.h"
+#include "tools/feed/predictions.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/npy_write.h"
-#include "tools/trim_padding.h"
+#include "tools/data/npy_write.h"
+#include "tools/feed/trim_padding.h"
 
 enum { MAX_PATH = 4096 };
 

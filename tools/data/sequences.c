@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/data.h"
+#include "tools/data/data.h"
 
 /* Reads all of a vector of integers; the caller frees it. */
 static Status read_integers(int64_t **out, const Array *a, const char *source)

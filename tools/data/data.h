@@ -29,13 +29,13 @@ typedef struct {
     int rank;
     int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples, 1 where the rank is 0 */
     const unsigned char *data; /* row-major */
-    Rows *row;      /* [dim[0]] the rows of each sample of sequences (tools/sequences.c), each row of dim[2..]; dim[1]
-                     * is the length of the longest.  NULL: every sample has all of dim[1..] */
+    Rows *row; /* [dim[0]] the rows of each sample of sequences (tools/data/sequences.c), each row of dim[2..]; dim[1]
+                * is the length of the longest.  NULL: every sample has all of dim[1..] */
     int64_t rows;   /* stored rows of sequences */
     bool describes; /* it is another array's offsets or lengths */
     bool swapped;   /* elements are big-endian */
     bool texts;     /* the caller takes strings, too, which have dtype DPX_STRING */
-    int64_t width;  /* of strings: code points of an element (tools/npy_text.h) */
+    int64_t width;  /* of strings: code points of an element (tools/data/npy_text.h) */
     double scale;   /* value = (element * scale - mean) / std, when converted to a float type */
     double mean, std;
     Mapped map;       /* that `data` points into; empty when another array owns it */
@@ -83,10 +83,10 @@ void dataset_free(Dataset *d);
 /* The array of this name, else NULL. */
 const Array *dataset_find(const Dataset *d, const char *name);
 
-/* ---- for the formats: tools/data_*.c ---- */
+/* ---- for the formats: tools/data/data_*.c ---- */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
 /* Completes the set when all arrays have been added: finds the sequences.  The number of samples is that of the first
- * array, until the model says which arrays hold samples (tools/feed_roles.c). */
+ * array, until the model says which arrays hold samples (tools/feed/feed_roles.c). */
 Status dataset_complete(Dataset *d, const char *source) CHECKED;
 /* Makes arrays that have NAME.offsets or NAME.lengths beside them sequences.  E_IO when these do not fit. */
 Status sequences_pair(Dataset *d, const char *source) CHECKED;

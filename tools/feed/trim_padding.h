@@ -3,7 +3,7 @@
 #define DPX_TOOLS_TRIM_PADDING_H
 
 #include "graph/base/outfile.h"
-#include "tools/feed.h"
+#include "tools/feed/feed.h"
 
 /* The axis of output y along which the batch's samples lie: the one with the name of an input's axis of samples, or
  * else the first, or that of the inputs; -1: none of them has `samples` elements.  E_INVALID: two axes could be it. */

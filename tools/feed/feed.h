@@ -3,7 +3,7 @@
 #define DPX_TOOLS_FEED_H
 
 #include "tools/args.h"
-#include "tools/digest.h"
+#include "tools/feed/digest.h"
 #include "tools/progress.h"
 
 typedef struct {

@@ -2,7 +2,7 @@
  * So the directory is read a second time (PKWARE's APPNOTE.TXT, 4.3), for archives of one file without a comment, as
  * numpy writes them.  Every number is compared with the file's length; anything unexpected means that nothing is
  * found. */
-#include "tools/zip_stored.h"
+#include "tools/data/zip_stored.h"
 
 #include <string.h>
 
