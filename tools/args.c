@@ -346,14 +346,33 @@ static void each_option(const Command *c, void (*print)(const char *, const char
     }
 }
 
+/* Prints each format of data with its options, and the options of all. */
+static void each_source(void (*choice)(const char *form, const char *help))
+{
+    char text[64];
+
+    for (const DataFormat *const *k = data_formats;; k++) {
+        const DataOption *o = *k ? (*k)->options : source_options;
+
+        if (*k)
+            choice((*k)->form, (*k)->help);
+        for (; o && o->name; o++) {
+            snprintf(text, sizeof text, "%s,%s=%s", *k ? "  " : "SRC", o->name, o->metavar);
+            choice(text, o->help);
+        }
+        if (!*k)
+            return;
+    }
+}
+
 /* Prints each flag of the command; for --data also the formats. */
 static void each_flag(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                       void (*choice)(const char *form, const char *help))
 {
     for (const Flag *f = c->flags; f->name; f++) {
         print(f->name, f->metavar, f->help, NULL);
-        for (const DataFormat *const *k = data_formats; !strcmp(f->name, "data") && *k; k++)
-            choice((*k)->form, (*k)->help);
+        if (!strcmp(f->name, "data"))
+            each_source(choice);
     }
 }
 

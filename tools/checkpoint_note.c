@@ -50,7 +50,7 @@ static const char *option_text(const Args *a, const char *name)
 /* The facts of the run, NAME: TEXT; NULL: out of memory. */
 static json_t *checkpoint_note_describe(const RunFacts *f)
 {
-    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length" };
+    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length", "balanced" };
     json_t *j = json_object();
     bool good = j != NULL;
 
@@ -71,7 +71,10 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
     good &= !json_object_set_new(
         j, "pad-multiple", json_of_text(args_has(f->args, "pad-multiple") ? args_value(f->args, "pad-multiple") : "1"));
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
+    good &= !json_object_set_new(j, "val-split",
+                                 json_of_text(args_has(f->args, "val-split") ? args_value(f->args, "val-split") : ""));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
+    good &= !json_object_set_new(j, "fitted of digest", json_of_text(f->fitted));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
     good &= !json_object_set_new(j, "criterion of digest", json_of_text(f->criterion));
     good &= !json_object_set_new(j, "preprocess of digest", json_of_text(f->preprocess));

@@ -13,7 +13,7 @@ typedef struct {
     int replicas;
     bool observes; /* a schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
-        preprocess[DIGEST_TEXT];
+        preprocess[DIGEST_TEXT], fitted[DIGEST_TEXT];
 } RunFacts;
 
 typedef struct {

@@ -24,7 +24,7 @@ Status print_plan(const Args *a, bool quiet)
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));      /* training's default */
     TRY((Status)dpx_options_set(a->options, "total-steps", "1000000000")); /* changes no plan */
     if (args_has(a, "class-weights"))
-        TRY(feed_class_weights(a, NULL));
+        TRY(feed_class_weights(a, NULL, NULL));
     TRY((Status)dpx_model_load_within(&model, a->positional[0], a->options));
     st = (Status)dpx_plan(model, a->options, write_out, NULL, report_log, &progress);
     dpx_model_free(model);

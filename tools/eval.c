@@ -13,9 +13,8 @@
 
 static const Flag flags[] = {
     { "data", "SRC", "data to evaluate on" },
-    { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
-    { "std", "X", "divides idx images after that" },
-    { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    SOURCE_FLAGS,
+    { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: those of the run" },
     SEQUENCE_FLAGS,
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "predictions", "DIR", "write the predictions for all samples to this folder, OUTPUT.npy each; needs no --loss" },
@@ -38,6 +37,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
                        bool *begun)
 {
     Predictions *kept = NULL;
+    LoaderOptions how;
     EvalResult e;
     int64_t batch_size;
     char path[4096];
@@ -54,8 +54,8 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     TRY((Status)dpx_options_set(a->options, "evaluation", "true"));
     TRY(members_load(model, a, feed, "data", progress));
-    TRY(feed_class_weights(a, NULL));
     TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
+    TRY(feed_class_weights(a, feed, NULL));
     TRY(digest_check(feed->data, feed->source, NULL, SHARE_ALL));
     TRY(feed_check_order(feed, a, batch_size, false));
     if (!args_has(a, "resume")) /* the checkpoint has what the run derived from it */
@@ -66,10 +66,12 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
         snprintf(path, sizeof path, "%s/checkpoints", args_value(a, "resume"));
         TRY((Status)dpx_trainer_resume(*trainer, path, NULL));
     }
+    how = (LoaderOptions){ .batch_size = batch_size, .log = report_log, .user = progress };
+    TRY(feed_workers(&how.workers, a, feed));
     if (args_has(a, "predictions"))
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;
-    TRY(predictions_close(kept, evaluate(&e, *trainer, feed, batch_size, false, kept)));
+    TRY(predictions_close(kept, evaluate(&e, *trainer, feed, how, false, kept)));
     json_open(&w, NULL, '{');
     if (has_loss(a) && !feed->lacks)
         json_write_float(&w, "eval_loss", e.loss);

@@ -2,14 +2,14 @@
  * of its samples.  Losses that are sums are only added. */
 #include "tools/evaluate.h"
 
-Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts, Predictions *kept)
+Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, LoaderOptions how, bool parts, Predictions *kept)
 {
     double sum = 0, weight = 0;
     EvalResult e = { 0 };
     Loader *l;
     Status st;
 
-    TRY(loader_create(&l, f->data, f->field, f->n, (LoaderOptions){ .batch_size = batch_size }));
+    TRY(loader_create(&l, f->data, f->field, f->n, how));
     st = parts ? loader_share(l, t) : ST_OK;
     if (!st)
         st = loader_start(l, 0, 0);
@@ -28,6 +28,8 @@ Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, int64_t batch_si
         weight += r.loss_weight;
         e.samples += b->samples;
     }
+    if (!st)
+        st = loader_status(l);
     loader_free(l);
     e.loss = shown_number(f->adds_up ? sum : sum / weight);
     if (!st)

@@ -11,9 +11,9 @@ typedef struct {
     int64_t samples;
 } EvalResult;
 
-/* Evaluates the data set of the feed.  `parts`: each process of a world reads its part.  `kept` receives the
- * predictions; NULL: they are dropped. */
-Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, int64_t batch_size, bool parts,
+/* Evaluates the data set of the feed, in batches that a loader makes so, in order.  `parts`: each process of a world
+ * reads its part.  `kept` receives the predictions; NULL: they are dropped. */
+Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, LoaderOptions how, bool parts,
                 Predictions *kept) CHECKED;
 
 #endif

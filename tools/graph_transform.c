@@ -349,7 +349,7 @@ static Status graph_transform_run(const Args *a)
     if (!a->n_positional)
         return FAIL(E_INVALID, "expected graph-transform %s", command.synopsis);
     TRY(graph_transform_check_flags(a, o));
-    TRY(feed_class_weights(a, NULL));
+    TRY(feed_class_weights(a, NULL, NULL));
     if (!(arena = arena_create()))
         return FAIL_NOMEM();
     st = options_operators(&own, arena, o);

@@ -163,7 +163,7 @@ static bool is_extent(const Job *j, const char *argument, const char *name)
 /* Adds an array to the sequences; without `maps` only its name, which is taken by another input. */
 static Status add_sequence(Job *j, const char *name, const char *path, bool maps)
 {
-    Array a = { .scale = 1, .std = 1, .rank = 1, .describes = !maps };
+    Array a = { .rank = 1, .describes = !maps };
 
     if (!j->sequences.data && !(j->sequences.data = calloc(1, sizeof *j->sequences.data)))
         return FAIL_NOMEM();
@@ -181,7 +181,7 @@ static Status add_sequence(Job *j, const char *name, const char *path, bool maps
 static Status add_input(Job *j, const Args *args, const char *argument)
 {
     const char *eq = strchr(argument, '='), *path = eq ? eq + 1 : argument;
-    Array a = { .scale = 1, .std = 1 };
+    Array a = { 0 };
     char name[MAX_NAME];
     dpx_info in;
     Status st;
@@ -327,7 +327,7 @@ static Status write_outputs(Job *j, const char *folder)
 static Status read_array(dpx_data **out, Job *j, const char *argument)
 {
     const char *eq = strchr(argument, '=');
-    Array a = { .scale = 1, .std = 1, .texts = true };
+    Array a = { .texts = true };
     const int i = j->n;
     char name[MAX_NAME];
     Status st;

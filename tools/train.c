@@ -25,9 +25,11 @@ static const double LEAST_LOSS_SCALE = 0x1p-24; /* of float16: gradients that ov
 static const Flag flags[] = {
     { "data", "SRC", "training data" },
     { "val", "SRC", "data to evaluate on" },
-    { "mean", "X", "subtracted from idx images after scaling to [0,1]" },
-    { "std", "X", "divides idx images after that" },
-    { "class-weights", "FILE.npy", "weight of each class in the loss" },
+    { "val-split", "F",
+      "evaluate on this part of --data, 0.1 for a tenth, and train on the rest; the same of each class" },
+    SOURCE_FLAGS,
+    { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
+    { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
     SEQUENCE_FLAGS,
     { "epochs", "N", "passes over the data [1, unless --steps is given]" },
     { "steps", "N", "optimizer steps, whatever the epochs" },
@@ -59,6 +61,8 @@ typedef struct {
     dpx_model *model;
     dpx_trainer *trainer;
     Feed train, val;
+    Strata strata; /* of --balanced */
+    int workers;   /* threads of each loader */
     Loader *loader;
     RunDir dir;
     Progress progress;
@@ -132,13 +136,16 @@ static void warn_of_eval(Run *r, bool ends)
 static Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
+    const LoaderOptions how = {
+        .batch_size = r->batch_size, .workers = r->workers, .log = report_log, .user = &r->progress
+    };
     int64_t positions, computed, positions_now, computed_now;
     EvalResult e;
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
     dpx_trainer_padding(r->trainer, &positions, &computed);
-    TRY(evaluate(&e, r->trainer, &r->val, r->batch_size, r->world.world, NULL));
+    TRY(evaluate(&e, r->trainer, &r->val, how, r->world.world, NULL));
     dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
     r->positions += positions_now - positions; /* the evaluation does not count in the epoch */
     r->computed += computed_now - computed;
@@ -259,10 +266,25 @@ static Status read_counts(Run *r)
 static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
 {
     tool_set_purpose(&r->world, "the check of --%s", flag);
+    if (!feed->fitted)
+        feed->fitted = json_incref(r->train.fitted);
     TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
     TRY(feed_check_target(feed, &r->train));
     TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
     return digest_check(feed->data, feed->source, r->world.world, world_share_of(&r->world));
+}
+
+/* Lets the loader draw from all classes alike. */
+static Status open_strata(Run *r, LoaderOptions *how)
+{
+    int64_t *number;
+
+    if (args_has(r->args, "no-shuffle"))
+        return FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle");
+    TRY(feed_strata(&r->strata, &number, &r->train, r->args, "balanced"));
+    free(number);
+    how->balanced = &r->strata;
+    return ST_OK;
 }
 
 static Status open_data(Run *r)
@@ -271,7 +293,10 @@ static Status open_data(Run *r)
     Progress *log = r->world.rank ? NULL : &r->progress;
     LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"),
                           .drop_last = args_has(a, "drop-last"),
-                          .group_by_length = args_has(a, "group-by-length") };
+                          .group_by_length = args_has(a, "group-by-length"),
+                          .training = true,
+                          .log = report_log,
+                          .user = &r->progress };
 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
@@ -279,11 +304,14 @@ static Status open_data(Run *r)
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
     r->across_epochs = !strcmp(dpx_options_get(a->options, "accumulate-across-epochs"), "true");
-    TRY(feed_class_weights(a, r->facts.class_weights));
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
     TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
+    if (args_has(a, "val") && args_has(a, "val-split"))
+        return FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val");
     TRY(open_feed(r, &r->train, "data", log));
+    TRY(feed_class_weights(a, &r->train, r->facts.class_weights));
+    TRY(feed_fitted_digest(&r->train, r->facts.fitted));
     if (!args_has(a, "resume")) /* a checkpoint holds what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
@@ -291,9 +319,15 @@ static Status open_data(Run *r)
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
         TRY(open_feed(r, &r->val, "val", log));
+    else if (r->train.held)
+        feed_take_held(&r->val, &r->train);
     else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
         progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
                       dpx_options_get(a->options, "metric"));
+    if (args_has(a, "balanced"))
+        TRY(open_strata(r, &how));
+    TRY(feed_workers(&r->workers, a, &r->train));
+    how.workers = r->workers;
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
     return read_counts(r);
 }
@@ -415,8 +449,10 @@ static Status open_run(Run *r)
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
     if (from)
         TRY(resume(r, from));
-    if (r->has_dir)
-        TRY(run_dir_write_args(&r->dir, a)); /* a refused --resume leaves the old run's as they are */
+    if (r->has_dir) { /* a refused --resume leaves the old run's as they are */
+        TRY(run_dir_write_args(&r->dir, a));
+        TRY(feed_write_fitted(&r->train, out));
+    }
     return from ? rewind_metrics(r) : ST_OK;
 }
 
@@ -424,8 +460,9 @@ static void close_run(Run *r, int failed)
 {
     progress_end(&r->progress);
     loader_free(r->loader);
-    feed_close(&r->train);
     feed_close(&r->val);
+    feed_close(&r->train);
+    strata_free(&r->strata);
     run_dir_close(&r->dir);
     dpx_trainer_free(r->trainer);
     dpx_model_free(r->model);
@@ -604,8 +641,10 @@ static Status train_begin_step(Run *r, const Batch *b)
             TRY(end_epoch(r));
             TRY(loader_start(r->loader, r->at.epoch, 0));
         }
-        if (!(b = loader_next(r->loader)))
+        if (!(b = loader_next(r->loader))) {
+            TRY(loader_status(r->loader));
             break;
+        }
     }
     r->begun++;
     return ST_OK;
@@ -631,6 +670,7 @@ static Status run_epoch(Run *r)
         TRY(take_results(r, due ? 0 : ahead));
         TRY(agree_on_signal(r, false));
     }
+    TRY(loader_status(r->loader));
     TRY(take_results(r, 0));
     return r->at.batch == loader_batches(r->loader) ? end_epoch(r) : ST_OK;
 }

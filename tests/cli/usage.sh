@@ -130,9 +130,9 @@ refused 2 "optimizer" "${train[@]}" --optimizer sgdd --lr fast         # all tha
 check "both are named" grep -q "lr" "$DIR/refused.err"
 refused 2 "--optimizer adam does not have: --momentum; --nesterov" "${train[@]}" --optimizer adam --momentum 0.9 --nesterov
 refused 2 "--optimizer sgd does not have: --eps; --beta1; --beta2" "${train[@]}" --beta1 0.9 --beta2 0.9 --eps 1e-6
-refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --mean 0.5
-refused 2 "--mean and --std are for idx images: --data $digits holds arrays" "${train[@]}" --std 0.5
-refused 2 "--mean and --std are for idx images" "$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --mean 0.5
+refused 2 "--mean and --std are for images: --data $digits holds arrays" "${train[@]}" --mean 0.5
+refused 2 "--mean and --std are for images: --data $digits holds arrays" "${train[@]}" --std 0.5
+refused 2 "--mean and --std are for images" "$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --mean 0.5
 refused 2 "--batch-input x:2: the data's array has rank 2" "${train[@]}" --batch-input x:2
 refused 2 "--batch-input x:-3: the data's array has rank 2" "${train[@]}" --batch-input x:-3
 refused 2 "batch input 'target': axis 1 of rank 1" "${train[@]}" --batch-input x --batch-input target:1

@@ -15,13 +15,15 @@ static void gather(const Array *a, dpx_dtype to)
     if (bytes > MOST_BYTES || array_check_convert(a, to, "fuzz"))
         return;
     MUST((out = malloc(3 * bytes + 1)), "memory");
-    array_gather(a, index, 3, to, out);
+    if (!a->fetch)
+        array_gather(a, index, 3, to, out);
     free(out);
 }
 
 /* Reads the bytes as the format's file; where a source names several files, `idx:IMAGES,LABELS`, all are this one. */
 static Status read_as(Dataset *d, const DataFormat *f, const uint8_t *data, size_t size)
 {
+    const SourceContext c = { .norm = { 1, 1, { 0.5 }, { 0.25 } } };
     char source[9000], name[64];
     const char *file;
     size_t n;
@@ -31,7 +33,9 @@ static Status read_as(Dataset *d, const DataFormat *f, const uint8_t *data, size
     n = (size_t)snprintf(source, sizeof source, "%s", file);
     for (const char *s = f->form; (s = strchr(s, ',')); s++)
         n += (size_t)snprintf(source + n, sizeof source - n, ",%s", file);
-    return f->read(d, source, (Normalisation){ 0.5, 0.25 });
+    d->source = (Source){ .text = strdup(source), .path = strdup(source), .format = f };
+    MUST(d->source.text && d->source.path, "memory");
+    return f->read(d, &d->source, &c);
 }
 
 static void try_format(const DataFormat *f, const uint8_t *data, size_t size)

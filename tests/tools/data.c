@@ -11,7 +11,7 @@
 #include "tests/harness/test.h"
 #include "tools/feed/batch_loader.h"
 
-static const Normalisation plain = { 0, 1 };
+static const SourceContext plain = { .norm = { 1, 1, { 0 }, { 1 } } };
 static char folder[64];
 
 static const char *path_of(const char *name)
@@ -72,7 +72,7 @@ static void refuse_npy(const char *why, const char *dict, size_t bytes)
     Dataset *d;
 
     write_npy("bad.npy", dict, bytes);
-    CHECK_FAILS(E_IO, why, dataset_open(&d, path_of("bad.npy"), plain));
+    CHECK_FAILS(E_IO, why, dataset_open(&d, path_of("bad.npy"), &plain));
 }
 
 static void test_folder(void)
@@ -84,7 +84,7 @@ static void test_folder(void)
     make_folder();
     write_npy("y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }\n", 3);
     write_npy("x.npy", "{'descr': '>i2', 'fortran_order': False, 'shape': (3, 2, 1), }\n", 12);
-    CHECK_OK(dataset_open(&d, folder, plain));
+    CHECK_OK(dataset_open(&d, folder, &plain));
     CU_ASSERT_EQUAL(d->samples, 3);
     array_gather(dataset_find(d, "y"), index, 2, DPX_INT64, ints);
     CU_ASSERT_EQUAL(ints[0], 2);
@@ -95,7 +95,7 @@ static void test_folder(void)
     CU_ASSERT_EQUAL(floats[3], 0x0203);
     dataset_free(d);
     write_npy("z.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }\n", 4);
-    CHECK_OK(dataset_open(&d, folder, plain)); /* a model may take it whole (tools/feed/feed_roles.c) */
+    CHECK_OK(dataset_open(&d, folder, &plain)); /* a model may take it whole (tools/feed/feed_roles.c) */
     CU_ASSERT_EQUAL(dataset_find(d, "z")->dim[0], 4);
     dataset_free(d);
     remove_folder();
@@ -112,7 +112,7 @@ static void test_columns(void)
     make_folder();
     write_file("x.npy", file,
                make_npy(file, "{'descr': '|u1', 'fortran_order': True, 'shape': (67, 2, 3), }\n", N * 6));
-    CHECK_OK(dataset_open(&d, folder, plain));
+    CHECK_OK(dataset_open(&d, folder, &plain));
     for (int i = 0; i < N; i++)
         index[i] = i;
     array_gather(dataset_find(d, "x"), index, N, DPX_INT64, got);
@@ -158,7 +158,7 @@ static void test_columns_in_blocks(void)
         less = before;
         less.rlim_cur = data_size() + (mib[i] << 20);
         CU_ASSERT_EQUAL(setrlimit(RLIMIT_DATA, &less), 0);
-        CHECK_OK(dataset_open(&d, path_of("x.npy"), plain));
+        CHECK_OK(dataset_open(&d, path_of("x.npy"), &plain));
         CU_ASSERT_EQUAL(setrlimit(RLIMIT_DATA, &before), 0);
         dataset_free(d);
     }
@@ -186,7 +186,7 @@ static void test_half(void)
         for (size_t i = 0; i < sizeof little; i++)
             file[n - sizeof little + i] = little[big ? i ^ 1 : i];
         write_file("x.npy", file, n);
-        CHECK_OK(dataset_open(&d, path_of("x.npy"), plain));
+        CHECK_OK(dataset_open(&d, path_of("x.npy"), &plain));
         CHECK_OK(array_check_convert(&d->array[0], DPX_FLOAT32, "x"));
         array_gather(&d->array[0], index, 5, DPX_FLOAT32, got);
         array_gather(&d->array[0], index, 5, DPX_FLOAT16, same);
@@ -228,17 +228,10 @@ static void test_narrowed(void)
         { UINT16_MAX, DPX_UINT16, DPX_INT32, true },
     };
     int64_t two[2] = { 300, -1 };
-    Array labels = {
-        .dtype = DPX_INT64, .rank = 1, .dim = { 2 }, .data = (const unsigned char *)two, .scale = 1, .std = 1
-    };
+    Array labels = { .dtype = DPX_INT64, .rank = 1, .dim = { 2 }, .data = (const unsigned char *)two };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Array a = { .dtype = cases[i].from,
-                    .rank = 1,
-                    .dim = { 1 },
-                    .data = (const unsigned char *)&cases[i].v,
-                    .scale = 1,
-                    .std = 1 };
+        Array a = { .dtype = cases[i].from, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v };
         int64_t zero = 0, got = 0;
 
         if (!cases[i].good) {
@@ -271,12 +264,7 @@ static void test_whole_numbers(void)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        Array a = { .dtype = DPX_FLOAT64,
-                    .rank = 1,
-                    .dim = { 1 },
-                    .data = (const unsigned char *)&cases[i].v,
-                    .scale = 1,
-                    .std = 1 };
+        Array a = { .dtype = DPX_FLOAT64, .rank = 1, .dim = { 1 }, .data = (const unsigned char *)&cases[i].v };
         int64_t zero = 0, got = 0;
 
         if (!cases[i].good) {
@@ -310,23 +298,23 @@ static void test_bad_npy(void)
     n = make_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 12);
     for (size_t i = 1; i < n; i++) {
         write_file("cut.npy", file, i);
-        CHECK_FAILS(E_IO, "cut.npy", dataset_open(&d, path_of("cut.npy"), plain));
+        CHECK_FAILS(E_IO, "cut.npy", dataset_open(&d, path_of("cut.npy"), &plain));
     }
-    CHECK_FAILS(E_IO, "nowhere", dataset_open(&d, path_of("nowhere.npz"), plain));
+    CHECK_FAILS(E_IO, "nowhere", dataset_open(&d, path_of("nowhere.npz"), &plain));
     write_file("bad.npz", "PK\3\4 and nothing more", 20);
-    CHECK_FAILS(E_IO, "bad.npz", dataset_open(&d, path_of("bad.npz"), plain));
+    CHECK_FAILS(E_IO, "bad.npz", dataset_open(&d, path_of("bad.npz"), &plain));
     remove_folder();
 }
 
 static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 51, 255, 102, 204, 153 };
 static const unsigned char labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 7, 9 };
 
-static Status open_pair(Dataset **d, Normalisation norm)
+static Status open_pair(Dataset **d, const SourceContext *c)
 {
     char source[256];
 
     snprintf(source, sizeof source, "idx:%s/images,%s/labels", folder, folder);
-    return dataset_open(d, source, norm);
+    return dataset_open(d, source, c);
 }
 
 static void test_idx(void)
@@ -341,7 +329,7 @@ static void test_idx(void)
     CU_ASSERT_EQUAL(gzwrite(gz, images, sizeof images), sizeof images);
     gzclose(gz);
     write_file("labels", labels, sizeof labels);
-    CHECK_OK(open_pair(&d, (Normalisation){ 0.5, 0.25 }));
+    CHECK_OK(open_pair(&d, &(SourceContext){ .norm = { 1, 1, { 0.5 }, { 0.25 } } }));
     CU_ASSERT_EQUAL(d->array[0].rank, 3);
     array_add_channel(&d->array[0]);
     CU_ASSERT_EQUAL(d->array[0].rank, 4);
@@ -352,18 +340,18 @@ static void test_idx(void)
     CU_ASSERT_DOUBLE_EQUAL(x[2], (0.6 - 0.5) / 0.25, 1e-6);
     dataset_free(d);
     CU_ASSERT_EQUAL(truncate(path_of("images"), 24), 0);
-    CHECK_FAILS(E_IO, "images", open_pair(&d, plain));
+    CHECK_FAILS(E_IO, "images", open_pair(&d, &plain));
     for (size_t n = 1; n < sizeof images; n++) {
         write_file("images", images, n);
-        CHECK_FAILS(E_IO, "images", open_pair(&d, plain));
+        CHECK_FAILS(E_IO, "images", open_pair(&d, &plain));
     }
     write_file("images", labels, sizeof labels - 1);
-    CHECK_FAILS(E_IO, "images", open_pair(&d, plain));
+    CHECK_FAILS(E_IO, "images", open_pair(&d, &plain));
     write_file("images", images, sizeof images);
     write_file("labels", "\0\0\10\1\0\0\0\3abc", 11);
-    CHECK_OK(open_pair(&d, plain)); /* who reads both as samples tells them apart (tools/feed/feed_roles.c) */
+    CHECK_OK(open_pair(&d, &plain)); /* who reads both as samples tells them apart (tools/feed/feed_roles.c) */
     dataset_free(d);
-    CHECK_FAILS(E_INVALID, "IMAGES,LABELS", dataset_open(&d, "idx:one", plain));
+    CHECK_FAILS(E_INVALID, "IMAGES,LABELS", dataset_open(&d, "idx:one", &plain));
     remove_folder();
 }
 
@@ -378,7 +366,7 @@ static void test_loader(void)
 
     make_folder();
     write_file("y.npy", file, make_npy(file, "{'descr': '|u1', 'fortran_order': False, 'shape': (23,), }\n", N));
-    CHECK_OK(dataset_open(&d, folder, plain));
+    CHECK_OK(dataset_open(&d, folder, &plain));
     field.array = dataset_find(d, "y");
     CHECK_OK(loader_create(&l, d, &field, 1, (LoaderOptions){ .batch_size = B, .shuffle = true, .seed = 42 }));
     CU_ASSERT_EQUAL(loader_batches(l), 5);

@@ -52,7 +52,7 @@ static void remove_array(const char *name)
 #define WRITE(name, type, shape, T, ...) \
     write_array(name, type, shape, (T[]){ __VA_ARGS__ }, sizeof((T[]){ __VA_ARGS__ }))
 
-static Status open_folder(Dataset **d) { return dataset_open(d, folder, (Normalisation){ 0, 1 }); }
+static Status open_folder(Dataset **d) { return dataset_open(d, folder, &(SourceContext){ .inputs = 0 }); }
 
 /* Samples [1 2 3], [], [4], of two numbers each: n and 10 n. */
 static void write_pairs(void)

@@ -14,6 +14,8 @@
 #include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 
+enum { MOST_SAMPLE = 1 << 30 /* bytes of a sample that is made */ };
+
 Status temporary_open(FILE **out, uint64_t bytes, const char *label)
 {
     FILE *f = tmpfile();
@@ -44,10 +46,17 @@ Status map_stream(Mapped *out, FILE *f, const char *path)
 
 Status dataset_add(Dataset *d, const Array *a, const char *path)
 {
+    int64_t bytes = (int64_t)dpx_dtype_size(a->dtype);
     Array *grown;
     Status st = ST_OK;
 
-    if (*a->name && dataset_find(d, a->name))
+    for (int i = 1; a->fetch && i < a->rank; i++)
+        if (__builtin_mul_overflow(bytes, a->dim[i], &bytes) || bytes > MOST_SAMPLE)
+            st = FAIL(E_INVALID, "%s: array '%s': a sample has more than the %d bytes that are allowed", path, a->name,
+                      MOST_SAMPLE);
+    if (st)
+        ;
+    else if (*a->name && dataset_find(d, a->name))
         st = FAIL(E_IO, "%s: two arrays are called '%s'", path, a->name);
     else if (!(grown = heap_reserve(d->array, sizeof *grown, (size_t)d->n + 1, &d->room)))
         st = FAIL_NOMEM();
@@ -55,6 +64,7 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
         Mapped m = a->map;
 
         mapped_close(&m);
+        free(a->memory);
         free(a->name);
         return st;
     }
@@ -86,76 +96,89 @@ void dataset_free(Dataset *d)
 {
     if (!d)
         return;
-    for (int i = 0; i < d->n; i++) {
+    for (int i = 0; i < d->n && !d->lent; i++) {
         mapped_close(&d->array[i].map);
+        free(d->array[i].memory);
         free(d->array[i].name);
         free(d->array[i].row);
     }
-    mapped_close(&d->archive);
-    free(d->array);
+    if (!d->lent) {
+        if (d->free_maker)
+            d->free_maker(d->maker);
+        for (int64_t i = 0; d->class_name && i < d->classes; i++)
+            free(d->class_name[i]);
+        free(d->class_name);
+        mapped_close(&d->archive);
+        free(d->array);
+        source_free(&d->source);
+    }
+    free(d->index);
     free(d);
 }
 
-bool ends_with(const char *s, const char *end)
+Status dataset_read(Dataset **out, const char *source, const SourceContext *c)
 {
-    size_t a = strlen(s), b = strlen(end);
-
-    return a > b && !strcmp(s + a - b, end);
-}
-
-/* ---- formats ---- */
-
-static bool begins_with(const char *s, const char *begin) { return !strncmp(s, begin, strlen(begin)); }
-
-const DataFormat *data_format_of(const char *source)
-{
-    struct stat s;
-    bool folder = !stat(source, &s) && S_ISDIR(s.st_mode);
-
-    for (const DataFormat *const *f = data_formats; *f; f++)
-        if ((*f)->prefix && begins_with(source, (*f)->prefix))
-            return *f;
-    for (const DataFormat *const *f = data_formats; *f; f++)
-        if (folder ? (*f)->folder : (*f)->suffix && ends_with(source, (*f)->suffix))
-            return *f;
-    return NULL;
-}
-
-const char *data_forms(char text[DATA_FORMS])
-{
-    int n = 0;
-
-    for (const DataFormat *const *f = data_formats; *f; f++)
-        n += snprintf(text + n, (size_t)(n < DATA_FORMS ? DATA_FORMS - n : 0), "%s%s",
-                      f == data_formats ? ""
-                      : f[1]            ? ", "
-                                        : " or ",
-                      (*f)->form);
-    return text;
-}
-
-Status dataset_open(Dataset **out, const char *source, Normalisation norm)
-{
-    const DataFormat *f = data_format_of(source);
     Dataset *d = calloc(1, sizeof *d);
-    char forms[DATA_FORMS];
-    struct stat s;
-    Status st;
+    Status st = d ? source_parse(&d->source, source) : FAIL_NOMEM();
 
-    if (!d)
-        st = FAIL_NOMEM();
-    else if (f && f->prefix)
-        st = f->read(d, source + strlen(f->prefix), norm);
-    else if (stat(source, &s))
-        st = FAIL(E_IO, "%s: cannot open: %s", source, strerror(errno));
-    else
-        st = f ? f->read(d, source, norm) : FAIL(E_INVALID, "%s: expected %s", source, data_forms(forms));
-    st = st ? st : dataset_complete(d, source);
+    if (!st)
+        st = source_int(&d->limit, &d->source, "limit", INT64_MAX, 1, INT64_MAX);
+    if (!st)
+        st = d->source.format->read(d, &d->source, c);
+    if (!st)
+        st = dataset_complete(d, source);
     if (st) {
         dataset_free(d);
         return st;
     }
     *out = d;
+    return ST_OK;
+}
+
+Status dataset_fit(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)
+{
+    return d->source.format && d->source.format->fit ? d->source.format->fit(d, c, row, n) : ST_OK;
+}
+
+Status dataset_open(Dataset **out, const char *source, const SourceContext *c)
+{
+    Dataset *d;
+    int64_t *row = NULL;
+    Status st = ST_OK;
+
+    TRY(dataset_read(&d, source, c));
+    if (d->source.format->fit && !(row = malloc((size_t)d->samples * sizeof *row)))
+        st = FAIL_NOMEM();
+    for (int64_t i = 0; row && i < d->samples; i++)
+        row[i] = i;
+    if (row)
+        st = dataset_fit(d, c, row, d->samples);
+    free(row);
+    if (st) {
+        dataset_free(d);
+        return st;
+    }
+    *out = d;
+    return ST_OK;
+}
+
+int64_t dataset_row(const Dataset *d, int64_t sample) { return d->index ? d->index[sample] : sample; }
+
+Status dataset_view(Dataset **out, const Dataset *d, const int64_t *row, int64_t n)
+{
+    Dataset *view = malloc(sizeof *view);
+    int64_t *index = malloc((size_t)n * sizeof *index + 1);
+
+    if (!view || !index) {
+        free(view);
+        free(index);
+        return FAIL_NOMEM();
+    }
+    *view = *d;
+    view->lent = true;
+    view->samples = n;
+    view->index = memcpy(index, row, (size_t)n * sizeof *index);
+    *out = view;
     return ST_OK;
 }
 
@@ -350,6 +373,9 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Sha
     unsigned char e[8];
     char number[NUMBER_TEXT];
 
+    if (a->fetch)
+        return FAIL(E_INVALID, "%s: the source makes %s, which cannot become %s", what, dpx_dtype_name(a->dtype),
+                    dpx_dtype_name(to));
     if (a->rank && !array_bytes(a)) /* however many samples that is */
         return ST_OK;
     share_range(share, a->rank ? a->dim[0] : 1, &from, &to_sample);
@@ -389,17 +415,17 @@ Status array_check_convert(const Array *a, dpx_dtype to, const char *what)
     return array_check_share(a, to, what, SHARE_ALL);
 }
 
-static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
+/* Converts n elements, of which floats become (element * scale - mean) / std. */
+static void convert_elements(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out, double scale,
+                             double mean, double std)
 {
     unsigned char e[8];
 
     for (size_t i = 0; i < n; i++) {
         element_at(e, a, from, i);
         switch (to) {
-        case DPX_FLOAT32:
-            ((float *)out)[i] = (float)((element_float(e, a->dtype) * a->scale - a->mean) / a->std);
-            break;
-        case DPX_FLOAT64: ((double *)out)[i] = (element_float(e, a->dtype) * a->scale - a->mean) / a->std; break;
+        case DPX_FLOAT32: ((float *)out)[i] = (float)((element_float(e, a->dtype) * scale - mean) / std); break;
+        case DPX_FLOAT64: ((double *)out)[i] = (element_float(e, a->dtype) * scale - mean) / std; break;
         case DPX_INT64: ((int64_t *)out)[i] = element_int(e, a->dtype); break;
         case DPX_INT32: ((int32_t *)out)[i] = (int32_t)element_int(e, a->dtype); break;
         case DPX_INT16: ((int16_t *)out)[i] = (int16_t)element_int(e, a->dtype); break;
@@ -416,20 +442,50 @@ static void convert_sample(const Array *a, const unsigned char *from, size_t n, 
 }
 
 /* Converts the bytes of images to floats by a table of the 256 values. */
-static void convert_bytes(const Array *a, const unsigned char *from, size_t n, float *out)
+static void convert_bytes(const unsigned char *from, size_t n, float *out, double scale, double mean, double std)
 {
     float table[256];
 
     for (int i = 0; i < 256; i++)
-        table[i] = (float)((i * a->scale - a->mean) / a->std);
+        table[i] = (float)((i * scale - mean) / std);
     for (size_t i = 0; i < n; i++)
         out[i] = table[from[i]];
+}
+
+/* Converts the n elements of a sample, or of the beginning of one; each channel by its own numbers. */
+static void convert_sample(const Array *a, const unsigned char *from, size_t n, dpx_dtype to, void *out)
+{
+    const Normalisation *norm = &a->norm;
+    const size_t plane = norm->channels > 1 ? array_sample_elements(a) / (size_t)norm->channels : n;
+
+    for (size_t at = 0, c = 0; at < n; at += plane, c++) {
+        const double scale = norm->channels ? norm->scale : 1, mean = norm->channels ? norm->mean[c] : 0,
+                     std = norm->channels ? norm->std[c] : 1;
+        const size_t own = n - at < plane ? n - at : plane;
+        const unsigned char *source = from + at * dpx_dtype_size(a->dtype);
+        char *target = (char *)out + at * dpx_dtype_size(to);
+
+        if (a->dtype == DPX_UINT8 && to == DPX_FLOAT32)
+            convert_bytes(source, own, (float *)(void *)target, scale, mean, std);
+        else
+            convert_elements(a, source, own, to, target, scale, mean, std);
+    }
+}
+
+/* Whether elements become those of type `to` without a change. */
+static bool is_plain(const Array *a, dpx_dtype to)
+{
+    bool plain = a->dtype == to && !a->swapped;
+
+    for (int i = 0; is_float(to) && i < a->norm.channels; i++)
+        plain &= a->norm.scale == 1 && a->norm.mean[i] == 0 && a->norm.std[i] == 1;
+    return plain;
 }
 
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out)
 {
     size_t elements = array_sample_elements(a), size = dpx_dtype_size(a->dtype), to_size = dpx_dtype_size(to);
-    bool plain = a->dtype == to && !a->swapped && (!is_float(to) || (a->scale == 1 && a->mean == 0 && a->std == 1));
+    const bool plain = is_plain(a, to);
 
     for (int64_t i = 0; i < n; i++) {
         const Span span = span_of(a, index[i]);
@@ -438,11 +494,28 @@ void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to,
 
         if (plain)
             memcpy(to_row, from, span.n * size);
-        else if (a->dtype == DPX_UINT8 && to == DPX_FLOAT32)
-            convert_bytes(a, from, span.n, (float *)(void *)to_row);
         else
             convert_sample(a, from, span.n, to, to_row);
     }
+}
+
+size_t array_scratch(const Array *a, dpx_dtype to)
+{
+    return a->fetch && !is_plain(a, to) ? array_sample_elements(a) * dpx_dtype_size(a->dtype) + 1 : 0;
+}
+
+Status array_take(const Array *a, int64_t row, const SampleKey *key, dpx_dtype to, void *out, void *scratch)
+{
+    const bool direct = is_plain(a, to);
+
+    if (!a->fetch) {
+        array_gather(a, &row, 1, to, out);
+        return ST_OK;
+    }
+    TRY(a->fetch(a, row, key, direct ? out : scratch));
+    if (!direct)
+        convert_sample(a, scratch, array_sample_elements(a), to, out);
+    return ST_OK;
 }
 
 bool array_holds(dpx_dtype t, double v)
@@ -461,7 +534,7 @@ bool array_holds(dpx_dtype t, double v)
 
 void array_fill(dpx_dtype to, double v, size_t n, void *out)
 {
-    const Array one = { .dtype = DPX_FLOAT64, .rank = 1, .scale = 1, .std = 1 };
+    const Array one = { .dtype = DPX_FLOAT64, .rank = 1 };
     const size_t size = dpx_dtype_size(to);
     unsigned char e[8] = { 0 }, from[8];
 
@@ -483,14 +556,14 @@ static void advise(const unsigned char *from, size_t bytes, int advice)
         (void)!madvise((void *)(uintptr_t)(from - lead), bytes + lead, advice);
 }
 
-void array_read_parts(const Array *a) { advise(a->data, array_bytes(a), MADV_RANDOM); }
+void array_read_parts(const Array *a) { advise(a->data, a->data ? array_bytes(a) : 0, MADV_RANDOM); }
 
 void array_expect(const Array *a, const int64_t *index, int64_t n)
 {
     const size_t size = dpx_dtype_size(a->dtype);
     int64_t run;
 
-    for (int64_t i = 0; i < n; i += run) {
+    for (int64_t i = 0; a->data && i < n; i += run) {
         for (run = 1; i + run < n && index[i + run] == index[i] + run;)
             run++;
         const Span first = span_of(a, index[i]), last = span_of(a, index[i + run - 1]);

@@ -11,6 +11,7 @@
 
 #include "graph/base/mapped.h"
 #include "include/dpexec.h"
+#include "tools/data/source.h"
 
 /* Opens an unnamed temporary file for `bytes` bytes.  E_IO, before anything is written, when there is no room for them.
  */
@@ -23,68 +24,76 @@ typedef struct {
     int64_t from, n;
 } Rows;
 
+/* What a random choice of a source that makes its samples may depend on, besides the sample's row. */
 typedef struct {
+    uint64_t seed;
+    int64_t epoch; /* from 0 */
+    bool training; /* the sample is trained on; false: evaluated */
+} SampleKey;
+
+typedef struct Array Array;
+
+/* Writes row `row` of an array, dim[1..] elements of its type, to `out`.  Many threads call it at once.  The bytes
+ * depend on the arguments and the source's files alone, so any number of threads and processes, and a resumed run, get
+ * the same.  E_IO: this sample is broken, and the message names its file; the batch gets the next good one in its
+ * place.  Any other failure ends the run. */
+typedef Status SampleFetch(const Array *a, int64_t row, const SampleKey *key, void *out);
+
+struct Array {
     char *name; /* "" when the format has none (idx) */
     dpx_dtype dtype;
     int rank;
     int64_t dim[DPX_MAX_RANK]; /* dim[0]: samples, 1 where the rank is 0 */
-    const unsigned char *data; /* row-major */
+    const unsigned char *data; /* row-major; NULL: `fetch` makes the samples */
+    void *memory;              /* on the heap, with `data` in it; NULL: none */
+    SampleFetch *fetch;
+    const void *maker; /* lent by the data set, for `fetch` */
+    uint64_t identity; /* with `fetch`: a digest of all that determines the samples: names, sizes, options */
     Rows *row; /* [dim[0]] the rows of each sample of sequences (tools/data/sequences.c), each row of dim[2..]; dim[1]
                 * is the length of the longest.  NULL: every sample has all of dim[1..] */
-    int64_t rows;   /* stored rows of sequences */
-    bool describes; /* it is another array's offsets or lengths */
-    bool swapped;   /* elements are big-endian */
-    bool texts;     /* the caller takes strings, too, which have dtype DPX_STRING */
-    int64_t width;  /* of strings: code points of an element (tools/data/npy_text.h) */
-    double scale;   /* value = (element * scale - mean) / std, when converted to a float type */
-    double mean, std;
-    Mapped map;       /* that `data` points into; empty when another array owns it */
-    int64_t unpacked; /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
-    Mapped summed;    /* a stretch of the file with a checksum, read in place; empty: there is none */
+    int64_t rows;       /* stored rows of sequences */
+    bool describes;     /* it is another array's offsets or lengths */
+    bool swapped;       /* elements are big-endian */
+    bool texts;         /* the caller takes strings, too, which have dtype DPX_STRING */
+    int64_t width;      /* of strings: code points of an element (tools/data/npy_text.h) */
+    Normalisation norm; /* when converted to a float type */
+    Mapped map;         /* that `data` points into; empty when another array owns it */
+    int64_t unpacked;   /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
+    Mapped summed;      /* a stretch of the file with a checksum, read in place; empty: there is none */
     uint32_t checksum;
-} Array;
+};
 
-typedef struct {
+struct Dataset {
     Array *array;
     int n;
     size_t room;
     int64_t samples;
+    int64_t limit;  /* samples to take at most, by the source's option */
+    int64_t *index; /* [samples] the rows of the arrays that are samples; NULL: all rows */
+    bool lent;      /* arrays, and all that they point to, belong to another data set */
+    Source source;
+    char **class_name; /* [classes] names of the target's classes, in order; NULL: they have none */
+    int64_t classes;
+    void *maker; /* the format's own, which arrays with `fetch` share */
+    void (*free_maker)(void *maker);
     Mapped archive; /* that arrays are read in */
-} Dataset;
+};
 
-typedef struct {
-    double mean, std;
-} Normalisation; /* of idx images */
-
-/* A format of data sets.  Its file defines it with DEFINE_DATA_FORMAT; the build lists it, and help and errors name it.
- * A source has the format whose prefix it begins with; or that of folders, if it is one; or the one whose suffix it
- * ends with. */
-typedef struct {
-    const char *form, *help; /* "FILE.npz", and its contents */
-    const char *prefix;      /* "idx:"; the text after it is given to `read` */
-    const char *suffix;      /* ".npz" */
-    bool folder;
-    bool scaled; /* by --mean and --std */
-    Status (*read)(Dataset *d, const char *source, Normalisation norm);
-} DataFormat;
-
-#define DEFINE_DATA_FORMAT(n, ...) const DataFormat data_format_##n = { __VA_ARGS__ }
-
-extern const DataFormat *const data_formats[]; /* by their names; NULL ends */
-/* The format of a source; NULL: unknown. */
-const DataFormat *data_format_of(const char *source);
-/* Lists all formats: "FILE.npz, FILE.npy or idx:IMAGES,LABELS". */
-enum { DATA_FORMS = 160 };
-const char *data_forms(char text[DATA_FORMS]);
-
-/* Errors name the file. */
-Status dataset_open(Dataset **out, const char *source, Normalisation norm) CHECKED;
+/* Opens a source and fits it on all of its samples.  Errors name the file. */
+Status dataset_open(Dataset **out, const char *source, const SourceContext *c) CHECKED;
+/* The same in two steps: reads, and, once it is known which rows are trained on, fits. */
+Status dataset_read(Dataset **out, const char *source, const SourceContext *c) CHECKED;
+Status dataset_fit(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n) CHECKED;
 void dataset_free(Dataset *d);
 /* The array of this name, else NULL. */
 const Array *dataset_find(const Dataset *d, const char *name);
+int64_t dataset_row(const Dataset *d, int64_t sample); /* the row of a sample in the arrays */
+/* A data set of the rows row[0..n), which are copied, of the same arrays; free it before d. */
+Status dataset_view(Dataset **out, const Dataset *d, const int64_t *row, int64_t n) CHECKED;
 
 /* ---- for the formats: tools/data/data_*.c ---- */
-Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED; /* takes the mapping and the name */
+/* Takes the mapping, the memory and the name, also when it fails. */
+Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;
 /* Completes the set when all arrays have been added: finds the sequences.  The number of samples is that of the first
  * array, until the model says which arrays hold samples (tools/feed/feed_roles.c). */
 Status dataset_complete(Dataset *d, const char *source) CHECKED;
@@ -97,7 +106,6 @@ Status npy_parse(Array *a, const char *label) CHECKED;
 Status npy_view(Array *a, bool *fortran, const unsigned char *file, size_t size, const char *label) CHECKED;
 /* The length of the whole file by its header, which must lie in the first n bytes. */
 Status npy_length(uint64_t *out, const unsigned char *file, size_t n, const char *label) CHECKED;
-bool ends_with(const char *s, const char *end);
 
 bool array_is_float(const Array *a);
 void array_add_channel(Array *a);               /* samples [H, W] become [1, H, W] */
@@ -115,7 +123,8 @@ typedef struct {
 
 void share_range(Share s, int64_t n, int64_t *from, int64_t *to); /* of n pieces [from, to) */
 /* E_INVALID, with the name `what`, for conversions that lose meaning.  Numbers that become integers must be whole and
- * fit the type; where the types do not guarantee that, all elements are checked. */
+ * fit the type; where the types do not guarantee that, all elements are checked, and arrays with `fetch` are refused.
+ */
 Status array_check_convert(const Array *a, dpx_dtype to, const char *what) CHECKED;
 /* Does the same for the samples of the share only. */
 Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share share) CHECKED;
@@ -124,8 +133,12 @@ void array_read_parts(const Array *a);
 /* Announces to the kernel that samples index[0..n) will be read soon. */
 void array_expect(const Array *a, const int64_t *index, int64_t n);
 /* Copies samples index[0..n) to `out` as elements of type `to`, which array_check_convert has allowed.  Each sample has
- * room for the longest; the rest of a shorter sequence is left alone. */
+ * room for the longest; the rest of a shorter sequence is left alone.  Not for arrays with `fetch`. */
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out);
+/* Does the same for one row of any array.  With `fetch`, `scratch` has room for array_scratch bytes, and failures are
+ * those of the fetch. */
+Status array_take(const Array *a, int64_t row, const SampleKey *key, dpx_dtype to, void *out, void *scratch) CHECKED;
+size_t array_scratch(const Array *a, dpx_dtype to);
 /* Fills `out` with n times v, which the type must hold (array_holds). */
 void array_fill(dpx_dtype to, double v, size_t n, void *out);
 bool array_holds(dpx_dtype t, double v);

@@ -113,10 +113,10 @@ static Status read_array(Array *a, const char *path)
     return st;
 }
 
-static Status read_source(Dataset *d, const char *files, Normalisation norm)
+static Status read_source(Dataset *d, const Source *s, const SourceContext *c)
 {
-    const char *comma = strchr(files, ',');
-    Array x = { .scale = 1, .std = 1 }, y = x;
+    const char *files = s->path, *comma = strchr(files, ',');
+    Array x = { 0 }, y = x;
     char *images;
     Status st;
 
@@ -125,9 +125,8 @@ static Status read_source(Dataset *d, const char *files, Normalisation norm)
     if (!(images = strndup(files, (size_t)(comma - files))))
         return FAIL_NOMEM();
     if (!(st = read_array(&x, images))) {
-        x.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
-        x.mean = norm.mean;
-        x.std = norm.std;
+        x.norm = c->norm;
+        x.norm.scale = x.dtype == DPX_UINT8 ? 1 / 255.0 : 1;
         st = dataset_add(d, &x, images);
     }
     free(images);

@@ -293,12 +293,11 @@ Status npy_parse(Array *a, const char *label)
 /* ---- files and folders of them ---- */
 
 /* Adds one array, which is named after the file, without .npy. */
-static Status read_file(Dataset *d, const char *path, Normalisation norm)
+static Status add_file(Dataset *d, const char *path)
 {
-    Array a = { .scale = 1, .std = 1 };
+    Array a = { 0 };
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-    (void)norm;
     TRY(mapped_open(&a.map, path));
     TRY(npy_parse(&a, path));
     if (!(a.name = strndup(name, strlen(name) - 4))) {
@@ -308,22 +307,30 @@ static Status read_file(Dataset *d, const char *path, Normalisation norm)
     return dataset_add(d, &a, path);
 }
 
+static Status read_file(Dataset *d, const Source *s, const SourceContext *c)
+{
+    (void)c;
+    return add_file(d, s->path);
+}
+
 static int is_npy(const struct dirent *e) { return ends_with(e->d_name, ".npy"); }
 
-static Status read_folder(Dataset *d, const char *folder, Normalisation norm)
+static Status read_folder(Dataset *d, const Source *s, const SourceContext *c)
 {
+    const char *folder = s->path;
     struct dirent **entry;
     int n = scandir(folder, &entry, is_npy, alphasort);
     char path[PATH_MAX];
     Status st = ST_OK;
 
+    (void)c;
     if (n < 0)
         return FAIL(E_IO, "%s: cannot read: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         if (!st && snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name) >= (int)sizeof path)
             st = FAIL(E_IO, "%s: the path is too long", folder);
         if (!st)
-            st = read_file(d, path, norm);
+            st = add_file(d, path);
         free(entry[i]);
     }
     free(entry);

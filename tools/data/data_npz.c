@@ -101,7 +101,7 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
 {
     const char *name = zip_get_name(archive, i, 0);
     size_t len = name ? strlen(name) : 0;
-    Array a = { .scale = 1, .std = 1 };
+    Array a = { 0 };
     char label[1024];
     bool found;
 
@@ -120,15 +120,16 @@ static Status add_member(Dataset *d, zip_t *archive, zip_uint64_t i, const char 
     return dataset_add(d, &a, path);
 }
 
-static Status read_archive(Dataset *d, const char *path, Normalisation norm)
+static Status read_archive(Dataset *d, const Source *s, const SourceContext *c)
 {
+    const char *path = s->path;
     int why = 0;
     zip_t *archive = zip_open(path, ZIP_RDONLY, &why);
     zip_int64_t n;
     zip_error_t e;
     Status st;
 
-    (void)norm;
+    (void)c;
     if (!archive) {
         zip_error_init_with_code(&e, why);
         st = FAIL(E_IO, "%s: not a .npz archive: %s", path, zip_error_strerror(&e));

@@ -1,4 +1,4 @@
-/* Batches of a data set in seeded order, prepared ahead by a thread. */
+/* Batches of a data set in seeded order, prepared ahead by threads. */
 #ifndef DPX_TOOLS_BATCH_LOADER_H
 #define DPX_TOOLS_BATCH_LOADER_H
 
@@ -37,11 +37,23 @@ void field_dims(int64_t dim[DPX_MAX_RANK], const Field *f, int64_t samples, int6
 int64_t field_padded(const Field *f, int64_t longest);
 int64_t field_longest(const Field *f); /* the same for all samples */
 
+/* The samples of each class: those of class c are sample[begin[c]], ..., sample[begin[c + 1] - 1]. */
+typedef struct {
+    int64_t classes;
+    int64_t *begin;  /* [classes + 1] */
+    int64_t *sample; /* numbers in the data set's order of samples */
+} Strata;
+
 typedef struct {
     int64_t batch_size;
     bool shuffle, drop_last;
     bool group_by_length; /* put samples of similar length into a batch */
     uint64_t seed;
+    bool training;          /* samples are made for training (SampleKey) */
+    int workers;            /* threads that fill batches; 0: 1.  Their number changes no byte */
+    const Strata *balanced; /* draw samples with replacement, each class as often as any other; NULL: take each once */
+    dpx_log_fn *log;        /* gets a line for each of the first broken samples; NULL: none */
+    void *user;
 } LoaderOptions;
 
 typedef struct {
@@ -54,7 +66,7 @@ typedef struct {
     int64_t bytes, file_bytes; /* of samples in the arrays; of these, bytes read from the given files */
 } Batch;
 
-/* Bytes read, as in Batch; file_bytes includes those read to unpack files. */
+/* Bytes read, as in Batch; file_bytes includes those read to unpack files, but not those of samples that are made. */
 typedef struct {
     int64_t bytes, file_bytes;
 } LoaderRead;
@@ -68,16 +80,21 @@ int64_t loader_batches(const Loader *l); /* of one epoch */
 /* Makes the loader read, from the next loader_start on, only the part of each batch that this process's replicas take
  * (dpx_trainer_part), of the fields that are split. */
 Status loader_share(Loader *l, const dpx_trainer *t) CHECKED;
+/* The same for given parts of a full batch and of the last, smaller one. */
+void loader_take_part(Loader *l, dpx_part full, dpx_part last);
 LoaderRead loader_take_read(Loader *l); /* of the batches lent since the last call */
 /* Begins epoch `epoch`, from 0, at its batch `first`, from 0 to the number of batches; with that number the epoch has
  * no batch.  The epoch and the seed determine the order. */
 Status loader_start(Loader *l, int64_t epoch, int64_t first) CHECKED;
-/* The number, from 0 in the order of the arrays, of the sample with an element at address `at` of the batch; -1: none
+/* The row in the arrays of the sample with an element at address `at` of the batch; -1: none
  * has. */
 int64_t loader_sample(const Loader *l, const Batch *b, const void *at);
 /* Gives the lengths of the batch's sequences to the trainer, for its next step. */
 Status loader_give_lengths(const Loader *l, const Batch *b, dpx_trainer *t) CHECKED;
-/* The next batch of the epoch, valid until the next call; NULL after the last. */
+/* The next batch of the epoch, valid until the next call; NULL after the last, and when a sample could not be made,
+ * which loader_status tells. */
 const Batch *loader_next(Loader *l);
+Status loader_status(const Loader *l) CHECKED;
+int64_t loader_replaced(const Loader *l); /* broken samples of the batches lent so far, in whose place others came */
 
 #endif

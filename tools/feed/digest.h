@@ -17,6 +17,7 @@ Status digest_probe(char text[DIGEST_TEXT], const Field *field, int n) CHECKED;
  * reads its share; nothing is compared if their files differ.  E_IO, in all processes: the data is damaged. */
 Status digest_check(const Dataset *d, const char *source, dpx_world *world, Share share) CHECKED;
 
+void digest_bytes(char text[DIGEST_TEXT], const void *bytes, size_t n);
 /* The digest of a file's bytes; "" when the path is NULL or "". */
 Status digest_file(char text[DIGEST_TEXT], const char *path) CHECKED;
 

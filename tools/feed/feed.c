@@ -159,6 +159,9 @@ void feed_add(Feed *f, Field field, Problems *wrong)
 {
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
+    else if (field.kind == FIELD_WHOLE && field.array->fetch)
+        problems_add(wrong, "input '%s' is given whole, and the source makes '%s' sample by sample", field.name,
+                     field.array->name);
     else if ((field.kind == FIELD_SAMPLES || field.kind == FIELD_WHOLE) &&
              array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
@@ -284,7 +287,7 @@ static void report_missing(const Feed *f, const Args *a, const dpx_info *in, boo
  * that fits.  NULL: there is none, which is reported. */
 static const Array *find_array(Feed *f, const Args *a, const dpx_model *m, const dpx_info *in, Problems *wrong)
 {
-    const Array *x = dataset_find(f->data, in->name);
+    const Array *x = feed_array(f, a, in->name);
     bool only = is_only_input(a, m, in);
     const Array *fit = NULL;
     int fitting = 0;
@@ -334,7 +337,7 @@ static void match_inputs(Feed *f, const Args *a, const dpx_model *m, Problems *w
 
         if (dpx_model_info(m, DPX_INPUT, i, &in) || feed_is_extent(&kind, &of, f, a, in.name))
             continue;
-        if (may_lack && !dataset_find(f->data, in.name) && !is_only_input(a, m, &in)) {
+        if (may_lack && !feed_array(f, a, in.name) && !is_only_input(a, m, &in)) {
             f->lacks = true;
             continue;
         }
@@ -438,20 +441,6 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
              wrong);
 }
 
-static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const char *source)
-{
-    const DataFormat *format = data_format_of(source);
-
-    TRY(args_real(&out->mean, a, "mean", 0));
-    TRY(args_real(&out->std, a, "std", 1));
-    if (out->std == 0)
-        return FAIL(E_INVALID, "--std: expected a number other than 0");
-    if ((args_has(a, "mean") || args_has(a, "std")) && !(format && format->scaled))
-        return FAIL(E_INVALID, "--mean and --std are for idx images: --%s %s holds arrays, which are taken as they are",
-                    flag, source);
-    return ST_OK;
-}
-
 /* Warns of arrays NAME.K of a sequence that the model, as it was loaded, has no input for. */
 static void warn_of_unused(const Feed *f, const char *flag, const char *source, Progress *log)
 {
@@ -475,20 +464,6 @@ static void warn_of_unused(const Feed *f, const char *flag, const char *source, 
     }
 }
 
-Status feed_read(Feed *f, const Args *a, const char *flag)
-{
-    const char *source = args_value(a, flag);
-    char forms[DATA_FORMS];
-    Normalisation norm;
-
-    if (f->data)
-        return ST_OK;
-    if (!source)
-        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
-    TRY(read_normalisation(&norm, a, flag, source));
-    return dataset_open(&f->data, source, norm);
-}
-
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
     Feed f = { .model = model, .share = share };
@@ -502,28 +477,37 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     if (dpx_model_is_step(model))
         return FAIL(E_MODEL, "the model is a step that graph-transform exported: give the model that it was made from");
     f.adds_up = !strcmp(dpx_options_get(a->options, "loss-weight"), "sum");
-    TRY(feed_read(out, a, flag));
+    TRY(feed_read(out, a, flag, model));
     f.data = out->data;
+    f.fitted = out->fitted;
     out->data = NULL;
+    out->fitted = NULL;
+    st = feed_choose_samples(&f, a, flag);
+    if (st) {
+        feed_close(&f);
+        return st;
+    }
     for (int i = 0; i < dpx_model_count(model, DPX_INPUT); i++)
         if (!dpx_model_info(model, DPX_INPUT, i, &in)) {
             plain |= in.rank == 3;
             channels |= in.rank == 4;
         }
-    with_channel = data_format_of(source)->scaled && (channels || !plain);
+    with_channel = f.data->source.format->scaled && (channels || !plain);
     for (int i = 0; with_channel && i < f.data->n; i++)
-        if (f.data->array[i].rank == 3) /* grey images, which files hold without a channel axis */
+        if (f.data->array[i].rank == 3 &&
+            !f.data->array[i].fetch) /* grey images, which files hold without a channel axis */
             array_add_channel(&f.data->array[i]);
     match_inputs(&f, a, model, &wrong);
     if (needs_target(a))
         match_target(&f, a, model, &wrong);
     feed_add_sequences(&f, a, &wrong);
+    feed_check_channels(&f, &wrong);
     if ((st = feed_check_samples(&f, source)))
         free(wrong.text);
     else
         st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source);
     if (st) {
-        dataset_free(f.data);
+        feed_close(&f);
         return st;
     }
     for (int i = 0; log && !log->quiet && i < f.n; i++)
@@ -619,51 +603,4 @@ Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *
     if (sample < 0)
         return st;
     return FAIL(st, "--%s %s: sample %lld: %s", f->flag, f->source, (long long)sample, status_element_text());
-}
-
-void feed_close(Feed *f)
-{
-    dataset_free(f->data);
-    *f = (Feed){ 0 };
-}
-
-/* Puts the data set's vector, as float64, into the options. */
-static Status set_class_weights(const Args *a, const Dataset *d)
-{
-    int64_t *index = malloc((size_t)d->samples * sizeof *index);
-    double *weight = malloc((size_t)d->samples * sizeof *weight);
-    dpx_tensor t = { .name = "class weights", .dtype = DPX_FLOAT64, .rank = 1, .dim = { d->samples }, .data = weight };
-    Status st = index && weight ? ST_OK : FAIL_NOMEM();
-
-    if (!st) {
-        for (int64_t i = 0; i < d->samples; i++)
-            index[i] = i;
-        array_gather(&d->array[0], index, d->samples, DPX_FLOAT64, weight);
-        st = (Status)dpx_options_set_class_weights(a->options, &t);
-    }
-    free(index);
-    free(weight);
-    return st;
-}
-
-Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT])
-{
-    const char *path = args_value(a, "class-weights");
-    Dataset *d;
-    Status st;
-
-    if (digest)
-        *digest = '\0';
-    if (!path)
-        return ST_OK;
-    TRY(dataset_open(&d, path, (Normalisation){ 0, 1 }));
-    st = digest_check(d, path, NULL, SHARE_ALL);
-    if (!st && (d->n != 1 || d->array[0].rank != 1))
-        st = FAIL(E_INVALID, "expected one vector");
-    if (!st)
-        st = set_class_weights(a, d);
-    if (!st && digest)
-        st = digest_fields(digest, &(Field){ .name = "class weights", .array = &d->array[0] }, 1, NULL, SHARE_ALL);
-    dataset_free(d);
-    return status_prefix(st, "--class-weights %s", path);
 }

@@ -9,6 +9,8 @@
 typedef struct {
     const char *flag, *source; /* the data set was given as --flag source */
     Dataset *data;
+    Dataset *held;          /* the samples that --val-split holds back, until feed_take_held; NULL: none */
+    json_t *fitted;         /* the facts that sources fitted (SourceContext); NULL: not read yet */
     const dpx_model *model; /* lent */
     Share share;
     Field field[MAX_FIELDS];
@@ -29,10 +31,20 @@ typedef struct {
         "padding-mask", "INPUT[=ARRAY]", "model input that gets 1 at the padding of a sequence, else 0"          \
     }
 
-/* Opens the flag's data set alone; feed_open takes it later. */
-Status feed_read(Feed *f, const Args *a, const char *flag) CHECKED;
+/* The flags that choose and match data, of every command that opens data. */
+#define SOURCE_FLAGS                                                                                               \
+    { "map", "INPUT=ARRAY", "array that feeds an input of another name; may be repeated" },                        \
+        { "mean", "LIST", "subtracted from images scaled to [0,1]: a number, one for each channel, or imagenet" }, \
+        { "std", "LIST", "divides images after that" },                                                            \
+    {                                                                                                              \
+        "workers", "N", "threads that make samples, in each process [1 up to 4 cores, else cores/8]"               \
+    }
+
+/* Opens the flag's data set alone, unless f->data is there; feed_open takes it later.  model NULL: not known yet.
+ * f->fitted, if it is NULL, becomes the facts of the run that is resumed or whose model is evaluated. */
+Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model) CHECKED;
 /* Opens the flag's data set, --data or --val, and matches its arrays to the model's inputs by name.  --mean and --std
- * apply to idx images.  The model's only input, if no array has its name, gets the images of an idx pair, or the one
+ * apply to images.  The model's only input, if no array has its name, gets the images of an idx pair, or the one
  * array besides the target that fits; this is noted in `log`, unless NULL.  The target is the array named by --target,
  * or else the one array that is left.
  *
@@ -54,6 +66,28 @@ Status feed_name_sample(Status st, const Feed *f, const Loader *l, const Batch *
 Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 /* Gives the shape of a batch's targets to the options; must be called before feed_input_shapes. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
+
+/* Writes the facts that were fitted to data.json in the run's folder, if there are any. */
+Status feed_write_fitted(const Feed *f, const char *folder) CHECKED;
+/* Their digest; "" without any. */
+Status feed_fitted_digest(const Feed *f, char digest[DIGEST_TEXT]) CHECKED;
+/* Chooses the samples of the source that was read: the first limit=N, and with --data those that --val-split does not
+ * hold back.  Of each class the same part is held back, drawn by --seed.  Then fits the source on them. */
+Status feed_choose_samples(Feed *f, const Args *a, const char *flag) CHECKED;
+Status feed_fit(Feed *f, const Args *a, const char *flag) CHECKED;
+/* Makes a feed of the samples that were held back; close it before `train`. */
+void feed_take_held(Feed *out, Feed *train);
+/* The array for an input: the one that --map names, or else the one of its name; NULL: none. */
+const Array *feed_array(const Feed *f, const Args *a, const char *input);
+void feed_check_map(const Feed *f, const Args *a, Problems *wrong);
+/* Adds images whose channels are not those of --mean and --std. */
+void feed_check_channels(const Feed *f, Problems *wrong);
+/* The samples by class, and the number of each class in ascending order, both freed by the caller.  Samples of negative
+ * numbers are left out.  E_INVALID, with the flag: the target is not one class number for each sample. */
+Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, const char *flag) CHECKED;
+void strata_free(Strata *s);
+/* --workers, or its default. */
+Status feed_workers(int *out, const Args *a, const Feed *f) CHECKED;
 
 /* Whether an input takes its array whole.  The model decides; where it leaves that open, the array's shape does, which
  * is noted in the options.  `samples`: feed_samples. */
@@ -93,8 +127,9 @@ dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
  * --batch-input is wrong. */
 int feed_axis(const dpx_model *m, const Args *a, const char *name, int rank);
 
-/* Puts the vector of --class-weights into the options.  `digest`, which may be NULL, receives its digest, or "" without
- * the flag. */
-Status feed_class_weights(const Args *a, char digest[DIGEST_TEXT]) CHECKED;
+/* Puts the vector of --class-weights, or for `balanced` the one of the feed's classes, into the options.  `digest`,
+ * which may be NULL, receives its digest, or "" without the flag.  f NULL: no data is read, and `balanced` sets
+ * nothing. */
+Status feed_class_weights(const Args *a, const Feed *f, char digest[DIGEST_TEXT]) CHECKED;
 
 #endif

@@ -21,7 +21,7 @@ static const Array *array_of_role(const Feed *f, const Args *a, int role)
 {
     for (int i = 0; i < dpx_model_count(f->model, DPX_INPUT); i++) {
         dpx_info in;
-        const Array *x = dpx_model_info(f->model, DPX_INPUT, i, &in) ? NULL : dataset_find(f->data, in.name);
+        const Array *x = dpx_model_info(f->model, DPX_INPUT, i, &in) ? NULL : feed_array(f, a, in.name);
 
         if (x && x->rank && !x->describes && role_of(f, a, in.name) == role)
             return x;
@@ -110,7 +110,8 @@ Status feed_check_samples(Feed *f, const char *source)
                 source, a->name, (long long)a->dim[0], a->dim[0] == 1 ? "" : "s", first->name, (long long)first->dim[0],
                 a->row || first->row ? "" : ", or have their NAME.offsets beside them", offsets_remedy(help, a, first));
     }
-    f->data->samples = first ? first->dim[0] : f->data->samples;
+    if (!f->data->index)
+        f->data->samples = first ? first->dim[0] : f->data->samples;
     return ST_OK;
 }
 
@@ -137,7 +138,7 @@ Status feed_check_order(const Feed *f, const Args *a, int64_t batch_size, bool s
 {
     for (int i = 0; i < f->n; i++) {
         const Field *x = &f->field[i];
-        const bool parts = f->data->samples > batch_size;
+        const bool parts = f->data->samples > batch_size || f->data->index;
 
         if (x->kind != FIELD_WHOLE || dpx_batch_role(f->model, a->options, x->name) != DPX_ROLE_ORDERED ||
             (!parts && !shuffled))

@@ -42,7 +42,7 @@ bool feed_is_extent(FieldKind *kind, const char **of, const Feed *f, const Args 
             }
     for (int i = 0; i < f->data->n; i++)
         any |= f->data->array[i].row != NULL;
-    if (dataset_find(f->data, input) || !any)
+    if (feed_array(f, a, input) || !any)
         return false;
     *of = NULL;
     for (int k = 0; k < KINDS; k++)

@@ -27,7 +27,7 @@ static const char *name_of_array(NameSource *s, int i, size_t *length)
         *length = name && strchr(name, '=') ? strcspn(name, "=") : 0;
         return name;
     }
-    if (!s->feed->data && !s->st && (s->st = feed_read(s->feed, s->args, s->flag)))
+    if (!s->feed->data && !s->st && (s->st = feed_read(s->feed, s->args, s->flag, NULL)))
         snprintf(s->why, sizeof s->why, "%s", dpx_error());
     name = s->feed->data && i < s->feed->data->n ? s->feed->data->array[i].name : NULL;
     *length = name ? strlen(name) : 0;

@@ -1,0 +1,87 @@
+/* Sources of data as the user writes them: [PREFIX:]PATH[,OPTION=VALUE]...; and the formats that read them. */
+#ifndef DPX_TOOLS_SOURCE_H
+#define DPX_TOOLS_SOURCE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "graph/base/status.h"
+#include "include/dpexec.h"
+
+typedef struct DataFormat DataFormat;
+typedef struct Dataset Dataset;
+
+/* An option of a format, for the parser, --help and errors. */
+typedef struct {
+    const char *name, *metavar, *help;
+} DataOption;
+
+enum { MAX_SOURCE_OPTIONS = 32, MAX_CHANNELS = 8 };
+
+/* A source that was parsed.  The path ends at the first ",name=" whose name is lower-case letters; an option's value
+ * ends at the next one, so it may hold commas.  A backslash before `,`, `:` or `\` makes it a plain character.  A path
+ * that exists as it is written is taken whole. */
+typedef struct {
+    char *text;               /* as the user wrote it, for messages */
+    const DataFormat *format; /* NULL: unknown */
+    char *path;               /* without prefix and options */
+    char *buffer;             /* holds names and values */
+    struct {
+        const char *name, *value;
+    } option[MAX_SOURCE_OPTIONS];
+    int n;
+} Source;
+
+/* Value = (element * scale - mean[c]) / std[c] of channel c, when elements become floats; channels lie along axis 1. */
+typedef struct {
+    int channels; /* 1: all share the numbers; 0: elements are taken as they are */
+    double scale, mean[MAX_CHANNELS], std[MAX_CHANNELS];
+} Normalisation;
+
+/* Facts beside the source that a format may need. */
+typedef struct {
+    const dpx_info *input; /* [inputs] of the model */
+    int inputs;            /* 0: unknown */
+    Normalisation norm;    /* by --mean and --std, of at least one channel */
+    bool training;         /* the source is --data of a training run */
+    /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
+     * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and
+     * `dpexec eval` of a run's model see what training saw.  NULL: nothing is kept. */
+    json_t *fitted;
+} SourceContext;
+
+/* A format of data sets.  Its file defines it with DEFINE_DATA_FORMAT; the build lists it, and help and errors name it.
+ * A source has the format whose prefix it begins with; or that of folders, if it is one; or the one whose suffix its
+ * path ends with. */
+struct DataFormat {
+    const char *form, *help;   /* "FILE.npz", and its contents */
+    const char *prefix;        /* "idx:" */
+    const char *suffix;        /* ".npz" */
+    bool folder;               /* reads folders that are given without a prefix */
+    bool scaled;               /* by --mean and --std */
+    const DataOption *options; /* ends with a NULL name; NULL: only those that every source has */
+    /* Adds the arrays (dataset_add). */
+    Status (*read)(Dataset *d, const Source *s, const SourceContext *c);
+    /* (optional) Fits on rows row[0..n) of the training set; called once after `read`, when it is known which rows are
+     * trained on.  Arrays may get their final shapes here. */
+    Status (*fit)(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n);
+};
+
+#define DEFINE_DATA_FORMAT(n, ...) const DataFormat data_format_##n = { __VA_ARGS__ }
+
+extern const DataFormat *const data_formats[]; /* by their names; NULL ends */
+extern const DataOption source_options[];      /* those of every source; NULL ends */
+/* Lists all formats: "FILE.npz, FILE.npy or idx:IMAGES,LABELS". */
+enum { DATA_FORMS = 1024 };
+const char *data_forms(char text[DATA_FORMS]);
+
+/* E_INVALID lists the options that the format has, or for an unknown format the sources that there are. */
+Status source_parse(Source *out, const char *text) CHECKED;
+void source_free(Source *s);
+const char *source_value(const Source *s, const char *name); /* NULL: not given */
+/* The option's whole number in [min, max], or `fallback` when it is not given. */
+Status source_int(int64_t *out, const Source *s, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
+Status source_real(double *out, const Source *s, const char *name, double fallback) CHECKED;
+bool ends_with(const char *s, const char *end);
+
+#endif

@@ -1,0 +1,301 @@
+/* Reads the sources of feeds: with which flags, for which inputs, and with what training fitted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/base/jsontext.h"
+#include "graph/base/numtext.h"
+#include "graph/base/outfile.h"
+#include "tools/feed/feed.h"
+
+#define FITTED_FILE "data.json"
+enum { FITTED_FORM = 1, MOST_FITTED = 256 << 20 /* bytes */ };
+
+/* ---- facts that are fitted ---- */
+
+static bool is_training(const Args *a) { return !strcmp(a->command->name, "train"); }
+
+/* Reads the facts of the run in the folder; an empty object where there is no file, or with `guessed` one that is not
+ * dpexec's. */
+static Status read_fitted(json_t **out, const char *folder, bool guessed)
+{
+    char path[4096];
+    json_error_t why = { 0 };
+    json_t *j, *fitted;
+
+    if (snprintf(path, sizeof path, "%s/" FITTED_FILE, folder) >= (int)sizeof path || access(path, F_OK))
+        return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
+    j = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    fitted = json_object_get(j, "fitted");
+    if (json_integer_value(json_object_get(j, "form")) == FITTED_FORM && json_is_object(fitted))
+        *out = json_incref(fitted);
+    else if (guessed)
+        *out = json_object();
+    else
+        *out = NULL;
+    json_decref(j);
+    return *out ? ST_OK
+                : FAIL(E_IO, "%s: expected what a run fitted on its data: %s", path,
+                       *why.text ? why.text : "another JSON file");
+}
+
+/* Finds the facts: those of the run that --resume names, or for other commands than train those beside the model. */
+static Status load_fitted(json_t **out, const Args *a)
+{
+    const char *model = a->n_positional ? a->positional[0] : "", *slash = strrchr(model, '/');
+    char folder[4096] = ".";
+
+    if (args_has(a, "resume"))
+        return read_fitted(out, args_value(a, "resume"), false);
+    if (is_training(a))
+        return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - model > 4000 ? 4000 : slash - model + 1), model);
+    return read_fitted(out, folder, true);
+}
+
+Status feed_write_fitted(const Feed *f, const char *folder)
+{
+    char path[4096], *text;
+    json_t *j;
+    OutFile *file;
+
+    if (!json_object_size(f->fitted))
+        return ST_OK;
+    j = json_pack("{s:i, s:O}", "form", FITTED_FORM, "fitted", f->fitted);
+    text = j ? json_text(j, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(j);
+    if (!text)
+        return FAIL_NOMEM();
+    snprintf(path, sizeof path, "%s/" FITTED_FILE, folder);
+    Status st = outfile_open(&file, path);
+    if (!st) {
+        fprintf(outfile_stream(file), "%s\n", text);
+        st = outfile_close(file, ST_OK);
+    }
+    free(text);
+    return st;
+}
+
+Status feed_fitted_digest(const Feed *f, char digest[DIGEST_TEXT])
+{
+    char *text = json_object_size(f->fitted) ? json_text(f->fitted, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+    *digest = '\0';
+    if (!text)
+        return json_object_size(f->fitted) ? FAIL_NOMEM() : ST_OK;
+    digest_bytes(digest, text, strlen(text));
+    free(text);
+    return ST_OK;
+}
+
+/* ---- --mean and --std ---- */
+
+/* Reads "0.5", "0.5,0.4,0.3" or "imagenet"; *n numbers. */
+static Status read_list(double out[MAX_CHANNELS], int *n, const char *flag, const char *text, const double imagenet[3])
+{
+    const char *end;
+
+    *n = 0;
+    if (!strcmp(text, "imagenet")) {
+        memcpy(out, imagenet, 3 * sizeof *out);
+        *n = 3;
+        return ST_OK;
+    }
+    for (const char *at = text;; at = end + 1) {
+        end = at + strcspn(at, ",");
+        if (*n == MAX_CHANNELS || !text_to_float64(&out[*n], at, (size_t)(end - at)) || out[*n] - out[*n] != 0)
+            return FAIL(
+                E_INVALID,
+                "--%s: expected a number, a list of up to %d with one for each channel, or imagenet, found '%s'", flag,
+                MAX_CHANNELS, text);
+        ++*n;
+        if (!*end)
+            return ST_OK;
+    }
+}
+
+/* Stores the numbers in the facts, or takes those that are stored. */
+static Status keep_normalisation(Normalisation *n, bool given, json_t *fitted)
+{
+    json_t *kept = json_object_get(fitted, "normalisation"), *mean = json_object_get(kept, "mean"),
+           *std = json_object_get(kept, "std");
+    bool good = true;
+
+    if (given) {
+        kept = json_object();
+        mean = json_array();
+        std = json_array();
+        for (int i = 0; i < n->channels; i++)
+            good &= !json_array_append_new(mean, json_real(n->mean[i])) &&
+                    !json_array_append_new(std, json_real(n->std[i]));
+        good &= !json_object_set_new(kept, "mean", mean);
+        good &= !json_object_set_new(kept, "std", std);
+        good &= !json_object_set_new(fitted, "normalisation", kept);
+        return good ? ST_OK : FAIL_NOMEM();
+    }
+    if (!kept)
+        return ST_OK;
+    n->channels = (int)json_array_size(mean);
+    if (n->channels < 1 || n->channels > MAX_CHANNELS || json_array_size(std) != json_array_size(mean))
+        return FAIL(E_IO, FITTED_FILE ": normalisation: expected mean and std of 1 to %d channels", MAX_CHANNELS);
+    for (int i = 0; i < n->channels; i++) {
+        n->mean[i] = json_number_value(json_array_get(mean, (size_t)i));
+        n->std[i] = json_number_value(json_array_get(std, (size_t)i));
+        if (n->std[i] == 0)
+            return FAIL(E_IO, FITTED_FILE ": normalisation: std is 0 in channel %d", i);
+    }
+    return ST_OK;
+}
+
+static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const Source *s, json_t *fitted)
+{
+    static const double means[] = { 0.485, 0.456, 0.406 }, stds[] = { 0.229, 0.224, 0.225 };
+    const char *mean = args_value(a, "mean"), *std = args_value(a, "std");
+    Normalisation n = { .channels = 1, .scale = 1, .std = { 1 } };
+    int n_mean = 1, n_std = 1;
+
+    if ((mean || std) && !s->format->scaled)
+        return FAIL(E_INVALID, "--mean and --std are for images: --%s %s holds arrays, which are taken as they are",
+                    flag, s->text);
+    if (mean && !strcmp(mean, "imagenet"))
+        std = std ? std : mean;
+    if (mean)
+        TRY(read_list(n.mean, &n_mean, "mean", mean, means));
+    if (std)
+        TRY(read_list(n.std, &n_std, "std", std, stds));
+    if (n_mean > 1 && n_std > 1 && n_mean != n_std)
+        return FAIL(E_INVALID, "--mean has %d numbers, --std has %d", n_mean, n_std);
+    n.channels = n_mean > n_std ? n_mean : n_std;
+    for (int i = 0; i < n.channels; i++) {
+        n.mean[i] = n.mean[i < n_mean ? i : 0];
+        n.std[i] = n.std[i < n_std ? i : 0];
+        if (n.std[i] == 0)
+            return FAIL(E_INVALID, "--std: expected numbers other than 0");
+    }
+    if (s->format->scaled)
+        TRY(keep_normalisation(&n, mean || std, fitted));
+    *out = n;
+    return ST_OK;
+}
+
+void feed_check_channels(const Feed *f, Problems *wrong)
+{
+    for (int i = 0; i < f->n; i++) {
+        const Array *a = f->field[i].array;
+
+        if (a->norm.channels > 1 && (a->rank < 3 || a->dim[1] != a->norm.channels))
+            problems_add(wrong, "--mean and --std have %d numbers, but the images of '%s' have %lld channel%s",
+                         a->norm.channels, f->field[i].name, (long long)(a->rank > 3 ? a->dim[1] : 1),
+                         a->rank > 3 && a->dim[1] != 1 ? "s" : "");
+    }
+}
+
+/* ---- sources ---- */
+
+/* Describes the feed to a format; `input` has room for all inputs. */
+static Status make_context(SourceContext *out, Feed *f, const Args *a, const char *flag, const Source *s,
+                           const dpx_model *model, dpx_info input[MAX_FIELDS])
+{
+    *out = (SourceContext){ .input = input, .training = is_training(a) && !strcmp(flag, "data"), .fitted = f->fitted };
+    for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
+        out->inputs += !dpx_model_info(model, DPX_INPUT, i, &input[out->inputs]);
+    return read_normalisation(&out->norm, a, flag, s, f->fitted);
+}
+
+const Array *feed_array(const Feed *f, const Args *a, const char *input)
+{
+    const size_t n = strlen(input);
+    const char *text;
+
+    for (int i = 0; (text = args_nth(a, "map", i)); i++)
+        if (!strncmp(text, input, n) && text[n] == '=')
+            return dataset_find(f->data, text + n + 1);
+    return dataset_find(f->data, input);
+}
+
+/* Adds what is wrong with --map INPUT=ARRAY. */
+void feed_check_map(const Feed *f, const Args *a, Problems *wrong)
+{
+    const char *text;
+    dpx_info in;
+
+    for (int i = 0; (text = args_nth(a, "map", i)); i++) {
+        const size_t n = strcspn(text, "=");
+        char input[512];
+
+        snprintf(input, sizeof input, "%.*s", (int)n, text);
+        if (!n || !text[n] || !text[n + 1])
+            problems_add(wrong, "--map: expected INPUT=ARRAY, found '%s'", text);
+        else if (!feed_input(&in, f->model, input))
+            problems_add(wrong, "--map %s: the model has no input '%s'", text, input);
+        else if (!dataset_find(f->data, text + n + 1))
+            problems_add(wrong, "--map %s: the data has no array '%s'", text, text + n + 1);
+        for (int k = 0; k < i && text[n]; k++)
+            if (!strncmp(args_nth(a, "map", k), text, n + 1))
+                problems_add(wrong, "--map: input '%s' is given twice", input);
+    }
+}
+
+Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model)
+{
+    const char *text = args_value(a, flag);
+    dpx_info input[MAX_FIELDS];
+    char forms[DATA_FORMS];
+    SourceContext c;
+    Source s;
+    Status st;
+
+    if (f->data)
+        return ST_OK;
+    if (!text)
+        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
+    TRY(source_parse(&s, text));
+    st = f->fitted ? ST_OK : load_fitted(&f->fitted, a);
+    if (!st)
+        st = make_context(&c, f, a, flag, &s, model, input);
+    source_free(&s);
+    return st ? st : dataset_read(&f->data, text, &c);
+}
+
+Status feed_fit(Feed *f, const Args *a, const char *flag)
+{
+    const int64_t n = f->data->samples;
+    dpx_info input[MAX_FIELDS];
+    SourceContext c;
+    int64_t *row;
+    Status st;
+
+    if (!f->data->source.format->fit)
+        return ST_OK;
+    TRY(make_context(&c, f, a, flag, &f->data->source, f->model, input));
+    if (!(row = malloc((size_t)n * sizeof *row)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < n; i++)
+        row[i] = dataset_row(f->data, i);
+    st = dataset_fit(f->data, &c, row, n);
+    free(row);
+    return st;
+}
+
+Status feed_workers(int *out, const Args *a, const Feed *f)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool makes = false;
+    int64_t n;
+
+    for (int i = 0; i < f->n; i++)
+        makes |= f->field[i].array->fetch != NULL;
+    TRY(args_int(&n, a, "workers", makes && cores > 4 ? (cores > 8 ? cores / 8 : 1) : 1, 1, 256));
+    *out = (int)n;
+    return ST_OK;
+}
+
+void feed_close(Feed *f)
+{
+    dataset_free(f->data);
+    dataset_free(f->held);
+    json_decref(f->fitted);
+    *f = (Feed){ 0 };
+}

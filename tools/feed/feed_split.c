@@ -1,0 +1,226 @@
+/* Which rows of the arrays are samples: limit=N of the source, and the part that --val-split holds back. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/numtext.h"
+#include "tools/feed/feed.h"
+
+/* ---- limit=N ---- */
+
+/* Cuts an array to its first n samples. */
+static void cut_array(Array *x, int64_t n)
+{
+    x->dim[0] = n;
+    if (x->row)
+        x->dim[1] = 0;
+    for (int64_t i = 0; x->row && i < n; i++)
+        x->dim[1] = x->row[i].n > x->dim[1] ? x->row[i].n : x->dim[1];
+}
+
+/* Cuts all arrays of `samples` samples, but not those that the model takes whole. */
+static Status limit_samples(Feed *f, const Args *a, const char *flag, int64_t samples)
+{
+    const int64_t n = f->data->limit;
+
+    if (n >= samples)
+        return ST_OK;
+    for (int i = 0; i < f->data->n; i++) {
+        Array *x = &f->data->array[i];
+        int role = DPX_ROLE_SAMPLES;
+        dpx_info in;
+
+        for (int k = 0; k < dpx_model_count(f->model, DPX_INPUT); k++)
+            if (!dpx_model_info(f->model, DPX_INPUT, k, &in) && feed_array(f, a, in.name) == x)
+                role = dpx_batch_role(f->model, a->options, in.name);
+        if (role == DPX_ROLE_ORDERED)
+            return FAIL(E_INVALID, "--%s %s: limit: input '%s' tells the samples apart, so none can be left out", flag,
+                        f->data->source.text, in.name);
+        if (role != DPX_ROLE_WHOLE && role != DPX_ROLE_EITHER && x->rank && !x->describes && x->dim[0] == samples)
+            cut_array(x, n);
+    }
+    f->data->samples = n;
+    return ST_OK;
+}
+
+/* ---- --val-split ---- */
+
+/* A row with its sort keys: its class, and a number that the seed draws for it. */
+typedef struct {
+    int64_t class;
+    uint64_t drawn;
+    int64_t row;
+} Drawn;
+
+static int compare_drawn(const void *a, const void *b)
+{
+    const Drawn *x = a, *y = b;
+
+    if (x->class != y->class)
+        return (x->class > y->class) - (x->class < y->class);
+    if (x->drawn != y->drawn)
+        return (x->drawn > y->drawn) - (x->drawn < y->drawn);
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A number for the row that depends on the seed, by splitmix64's finalizer. */
+static uint64_t draw(uint64_t seed, int64_t row)
+{
+    uint64_t r = seed * 0xd1342543de82ef95u + ((uint64_t)row + 1) * 0x9e3779b97f4a7c15u;
+
+    r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
+    r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
+    return r ^ (r >> 31);
+}
+
+/* The array of the target's class numbers; NULL: the target is none. */
+static const Array *class_array(const Feed *f, const Args *a)
+{
+    const char *name = args_value(a, "target");
+    const Array *x = dataset_find(f->data, name ? name : f->target ? f->target : "target");
+
+    return dpx_target(a->options) == DPX_TARGET_CLASSES && x && x->rank == 1 && !x->fetch && !x->row &&
+                   !array_check_convert(x, DPX_INT64, "target")
+               ? x
+               : NULL;
+}
+
+/* Divides the sorted rows: of each class the share that --val-split asks for, rounded so that the sum over all classes
+ * is right; each class keeps a sample to train on.  Returns how many are held back, which are first in row[n]. */
+static int64_t divide(int64_t *row, const Drawn *drawn, int64_t n, double part)
+{
+    int64_t held = 0, kept = n;
+
+    for (int64_t from = 0, to; from < n; from = to) {
+        int64_t most;
+
+        for (to = from; to < n && drawn[to].class == drawn[from].class;)
+            to++;
+        most = (int64_t)floor((double)to * part + 0.5) - (int64_t)floor((double)from * part + 0.5);
+        most = most < to - from ? most : to - from - 1;
+        for (int64_t i = from; i < to; i++)
+            row[i < from + most ? held++ : --kept] = drawn[i].row;
+    }
+    qsort(row, (size_t)held, sizeof *row, compare_rows);
+    qsort(row + held, (size_t)(n - held), sizeof *row, compare_rows);
+    return held;
+}
+
+/* Holds back the part `part` of the samples; the rest becomes the data set's index. */
+static Status split_samples(Feed *f, const Args *a, double part)
+{
+    const uint64_t seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
+    const Array *class = class_array(f, a);
+    const int64_t n = f->data->samples;
+    Drawn *drawn = calloc((size_t)n, sizeof *drawn);
+    int64_t *row = malloc((size_t)n * sizeof *row), held = 0;
+    Status st = drawn && row ? ST_OK : FAIL_NOMEM();
+
+    for (int64_t i = 0; i < n && !st; i++) {
+        drawn[i] = (Drawn){ .drawn = draw(seed, i), .row = i };
+        if (class && class->dim[0] == n)
+            array_gather(class, &i, 1, DPX_INT64, &drawn[i].class);
+    }
+    if (!st) {
+        qsort(drawn, (size_t)n, sizeof *drawn, compare_drawn);
+        held = divide(row, drawn, n, part);
+        if (!held)
+            st = FAIL(E_INVALID, "--val-split %s: of %lld samples it leaves none to evaluate on",
+                      args_value(a, "val-split"), (long long)n);
+    }
+    if (!st)
+        st = dataset_view(&f->held, f->data, row, held);
+    if (!st) {
+        memmove(row, row + held, (size_t)(n - held) * sizeof *row);
+        f->data->index = row;
+        f->data->samples = n - held;
+        row = NULL;
+    }
+    free(drawn);
+    free(row);
+    return st;
+}
+
+Status feed_choose_samples(Feed *f, const Args *a, const char *flag)
+{
+    const char *text = strcmp(flag, "data") ? NULL : args_value(a, "val-split");
+    Problems wrong = { 0 };
+    double part;
+
+    feed_check_map(f, a, &wrong);
+    TRY(problems_fail(&wrong, E_INVALID, "--%s %s", flag, f->data->source.text));
+    f->data->samples = feed_samples(f, a);
+    TRY(limit_samples(f, a, flag, f->data->samples));
+    if (text && (!text_to_float64(&part, text, strlen(text)) || !(part > 0 && part < 1)))
+        return FAIL(E_INVALID, "--val-split: expected the part to evaluate on, such as 0.1, found '%s'", text);
+    if (text)
+        TRY(split_samples(f, a, part));
+    return feed_fit(f, a, flag);
+}
+
+void feed_take_held(Feed *out, Feed *train)
+{
+    *out = *train;
+    out->flag = "val-split";
+    out->data = train->held;
+    out->held = NULL;
+    out->fitted = json_incref(train->fitted);
+    train->held = NULL;
+}
+
+/* ---- classes ---- */
+
+void strata_free(Strata *s)
+{
+    free(s->begin);
+    free(s->sample);
+    *s = (Strata){ 0 };
+}
+
+Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, const char *flag)
+{
+    const Array *class = class_array(f, a);
+    const int64_t n = f->data->samples;
+    Strata s = { .begin = malloc(((size_t)n + 1) * sizeof *s.begin), .sample = malloc((size_t)n * sizeof *s.sample) };
+    int64_t *numbers = malloc((size_t)n * sizeof *numbers), kept = 0;
+    Drawn *drawn = calloc((size_t)n, sizeof *drawn);
+    Status st = s.begin && s.sample && numbers && drawn ? ST_OK : FAIL_NOMEM();
+
+    if (!st && !class)
+        st = FAIL(E_INVALID, "--%s: expected a target of class numbers, one for each sample", flag);
+    for (int64_t i = 0; i < n && !st; i++) {
+        const int64_t row = dataset_row(f->data, i);
+
+        array_gather(class, &row, 1, DPX_INT64, &drawn[kept].class);
+        drawn[kept].row = i;
+        kept += drawn[kept].class >= 0; /* others, such as --ignore-index, are no class */
+    }
+    if (!st && !kept)
+        st = FAIL(E_INVALID, "--%s: the target has no class number", flag);
+    if (!st)
+        qsort(drawn, (size_t)kept, sizeof *drawn, compare_drawn);
+    for (int64_t i = 0; i < kept && !st; i++) {
+        if (!i || drawn[i].class != drawn[i - 1].class) {
+            numbers[s.classes] = drawn[i].class;
+            s.begin[s.classes++] = i;
+        }
+        s.sample[i] = drawn[i].row;
+    }
+    free(drawn);
+    if (st) {
+        free(numbers);
+        strata_free(&s);
+        return st;
+    }
+    s.begin[s.classes] = kept;
+    *out = s;
+    *number = numbers;
+    return ST_OK;
+}
