@@ -4,7 +4,8 @@
 
 #include "tools/args.h"
 
-extern const Command command_train, command_eval, command_run, command_launch, command_devices, command_check;
+extern const Command command_train, command_eval, command_run, command_launch, command_devices, command_check,
+    command_data;
 
 int run_train(const Args *a);
 int run_eval(const Args *a);
@@ -12,6 +13,7 @@ int run_run(const Args *a);
 int run_launch(const Args *a);
 int run_devices(const Args *a);
 int run_check(const Args *a);
+int run_data(const Args *a);
 
 /* --dry-run of a command that takes MODEL.onnx and options. */
 Status print_plan(const Args *a, bool quiet) CHECKED;

@@ -15,9 +15,9 @@ static const struct {
     int (*run)(const Args *);
     bool by_all; /* all processes of a launcher run it; false: only rank 0 does */
 } commands[] = {
-    { &command_train, run_train, true },   { &command_eval, run_eval, false },
-    { &command_run, run_run, false },      { &command_check, run_check, false },
-    { &command_launch, run_launch, true }, { &command_devices, run_devices, true },
+    { &command_train, run_train, true },     { &command_eval, run_eval, false }, { &command_run, run_run, false },
+    { &command_check, run_check, false },    { &command_data, run_data, false }, { &command_launch, run_launch, true },
+    { &command_devices, run_devices, true },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The forms in which numpy stores one and the same data: 16-bit floats, big-endian numbers, columns before rows (Fortran order),
 # labels and tokens as floats.  The same values train to the same bytes; what would lose meaning is refused by row and value.
+# Options of sources, --map, --val-split, balanced classes, and dpexec data, beside what NumPy computes.
 # Needs python3-numpy.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
@@ -109,4 +110,149 @@ refused 2 "row 3 holds nan" "$dpexec" models/mlp.onnx --data "$DIR/nan.npz" "${h
 refused 2 "row 3 holds 1e+30" "$dpexec" models/mlp.onnx --data "$DIR/huge.npz" "${how[@]}" --out "$DIR/none"
 refused 2 "row 2 holds" "$dpexec" models/transformer.onnx --data "$DIR/token_fraction.npz" "${how[@]}" --out "$DIR/none"
 check "nothing was written" test ! -e "$DIR/none"
+# ---- options of sources, and which samples are trained on ----
+
+py() { "$python" -c "import sys, json, numpy as np
+$1" "${@:2}"; }
+check "files of classes" py '
+out = sys.argv[1]
+d = np.load("tests/oracle/data/digits.npz")
+x, y = np.tile(d["x"], (3, 1))[:120], np.tile(d["target"], 3)[:120]
+y[:60] = y[:60] % 3                                                     # uneven classes
+np.savez(f"{out}/uneven.npz", x=x, target=y)
+np.savez(f"{out}/first.npz", x=x[:50], target=y[:50])
+np.savez(f"{out}/comma,limit=7.npz", x=x[:7], target=y[:7])
+np.savez(f"{out}/renamed.npz", pixels=x, target=y, x=x[::-1])
+n = np.bincount(y, minlength=10)
+assert (n > 0).all() and n.max() > 3 * n.min()
+np.save(f"{out}/balanced.npy", len(y) / (10 * n))                       # as compute_class_weight("balanced") of scikit-learn
+' "$DIR"
+
+# The first N samples are what a file of these N has.
+check "limit" train limited mlp uneven.npz,limit=50
+check "the first 50" train first mlp first.npz
+check "limit=50 takes the first 50" same_run "$DIR/limited" "$DIR/first"
+check "a path that exists is taken whole" train comma mlp comma,limit=7.npz
+check "escapes" train escaped mlp 'comma\,limit=7.npz'
+check "an escaped comma belongs to the path" same_run "$DIR/comma" "$DIR/escaped"
+check "a limit that is more" train all mlp uneven.npz,limit=1000
+check "takes all" train uneven mlp uneven.npz
+check "all are all" same_run "$DIR/all" "$DIR/uneven"
+base=("$dpexec" models/mlp.onnx "${how[@]}")
+refused 2 "uneven.npz,limit=0: limit: expected a whole number from 1" "${base[@]}" --data "$DIR/uneven.npz,limit=0"
+refused 2 "there is no option limt; expected limit=N" "${base[@]}" --data "$DIR/uneven.npz,limt=3"
+refused 2 "limit is given twice" "${base[@]}" --data "$DIR/uneven.npz,limit=3,limit=4"
+touch "$DIR/cat.jpg" "$DIR/t.csv"
+refused 2 "NumPy makes a FILE.npz of it: import numpy as np; from PIL" "${base[@]}" --data "$DIR/cat.jpg"
+refused 1 "cannot open: No such file" "${base[@]}" --data "$DIR/nothing.parquet"
+
+# --map
+check "map" train mapped mlp renamed.npz --map x=pixels
+check "a mapped array feeds the input" same_run "$DIR/uneven" "$DIR/mapped"
+refused 2 "--map y=pixels: the model has no input 'y'; --map x=pixel: the data has no array 'pixel'" "${base[@]}" \
+    --data "$DIR/renamed.npz" --map y=pixels --map x=pixel
+refused 2 "--map: input 'x' is given twice" "${base[@]}" --data "$DIR/renamed.npz" --map x=pixels --map x=x
+
+# --class-weights balanced
+check "balanced weights" train weighted mlp uneven.npz --class-weights balanced
+check "weights of scikit-learn's formula" train weighted_file mlp uneven.npz --class-weights "$DIR/balanced.npy"
+check "balanced weights are those" same_run "$DIR/weighted" "$DIR/weighted_file"
+check "an evaluation takes them from the run" test "$("$dpexec" eval "$DIR/weighted/model.onnx" --loss cross-entropy --quiet \
+    --data "$DIR/first.npz" --class-weights balanced)" = "$("$dpexec" eval "$DIR/weighted/model.onnx" --loss cross-entropy --quiet \
+    --data "$DIR/first.npz" --class-weights "$DIR/balanced.npy")"
+refused 2 "--class-weights balanced counts the training set" "$dpexec" eval models/mlp.onnx --loss cross-entropy --data "$DIR/first.npz" \
+    --class-weights balanced
+
+# --val-split: a fifth of each class, within one sample; the rest is trained on.
+split=("$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss cross-entropy --batch-size 10 --epochs 2 --threads 1 --quiet
+    --val-split 0.2 --metric confusion-matrix)
+check "val-split" "${split[@]}" --out "$DIR/split" --checkpoint-every 4
+check "a fifth of each class is held back" py '
+out = sys.argv[1]
+rows = [json.loads(line) for line in open(f"{out}/split/metrics.jsonl")]
+held = np.array([r for r in rows if "eval_loss" in r][-1]["eval_confusion-matrix"]).sum(1)
+trained = np.array([r for r in rows if "train_loss" in r][-1]["train_confusion-matrix"]).sum(1)
+n = np.bincount(np.load(f"{out}/uneven.npz")["target"], minlength=10)
+assert held.sum() == 24 and (abs(held - 0.2 * n) <= 1).all() and (held + trained == n).all(), (held, trained, n)
+' "$DIR"
+check "by another seed" "${split[@]}" --seed 1 --out "$DIR/split_seed"
+check "other samples are held back" test "$(grep -m1 -o '"eval_loss":[^,]*' "$DIR/split/metrics.jsonl")" != \
+    "$(grep -m1 -o '"eval_loss":[^,]*' "$DIR/split_seed/metrics.jsonl")"
+cp -r "$DIR/split" "$DIR/split_again"
+rm -r "$DIR/split_again/checkpoints/step-000000020" "$DIR/split_again/model.onnx" 2>/dev/null
+check "resumed" "${split[@]}" --resume "$DIR/split_again" --checkpoint-every 4
+check "a resumed run has the same samples" same_run "$DIR/split" "$DIR/split_again"
+refused 2 "--val-split was '0.2', is '0.3'" "${split[@]}" --resume "$DIR/split_again" --val-split 0.3 --epochs 3
+check "split over processes" "$dpexec" launch -n 3 -- "${split[@]:1}" --out "$DIR/split_3"
+check "and over devices" "${split[@]}" --devices 'cpu*3' --out "$DIR/split_devices"
+check "three processes have the same samples" same_run "$DIR/split_3" "$DIR/split_devices"
+refused 2 "--val-split evaluates on a part of --data" "${split[@]}" --val "$DIR/first.npz"
+for part in 0 1 -0.1 x; do refused 2 "--val-split: expected the part to evaluate on" "${split[@]}" --val-split "$part"; done
+refused 2 "of 2 samples it leaves none to evaluate on" "${split[@]}" --data "$DIR/uneven.npz,limit=2" --val-split 0.1
+
+# --balanced draws each class as often: about 600 draws of 10 classes, 60 each (standard deviation 7.4).
+check "balanced" "${split[@]}" --balanced --epochs 10 --out "$DIR/drawn" --val-split 0.5
+check "each class is drawn as often" py '
+rows = [json.loads(line) for line in open(sys.argv[1])]
+drawn = sum(np.array(r["train_confusion-matrix"]).sum(1) for r in rows if "train_loss" in r)
+assert len(drawn) == 10 and 590 <= drawn.sum() <= 610 and (abs(drawn - drawn.mean()) < 4 * 7.4).all(), drawn
+' "$DIR/drawn/metrics.jsonl"
+refused 2 "--balanced: expected a target of class numbers" "$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss mse --balanced
+
+# ---- data.json: --mean and --std are those of training ----
+
+check "idx files" py '
+out = sys.argv[1]
+d = np.load("tests/oracle/data/fashion.npz")
+def idx(name, a):
+    open(f"{out}/{name}", "wb").write(bytes([0, 0, 8, a.ndim]) + b"".join(n.to_bytes(4, "big") for n in a.shape) + a.tobytes())
+idx("im", np.clip(d["image"][:, 0] * 40 + 128, 0, 255).astype("u1"))
+idx("la", d["target"].astype("u1"))
+' "$DIR"
+idx=(--data "idx:$DIR/im,$DIR/la" --loss cross-entropy --threads 1 --quiet)
+check "train with a mean" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --steps 2 --mean 0.5 --std 0.25 --out "$DIR/normal"
+cp "$DIR/normal/model.onnx" "$DIR/elsewhere.onnx"
+check "an evaluation takes it from the run" test "$("$dpexec" eval "$DIR/normal/model.onnx" "${idx[@]}")" = \
+    "$("$dpexec" eval "$DIR/elsewhere.onnx" "${idx[@]}" --mean 0.5 --std 0.25)"
+check "and the flags win" test "$("$dpexec" eval "$DIR/normal/model.onnx" "${idx[@]}" --mean 0 --std 1)" = \
+    "$("$dpexec" eval "$DIR/elsewhere.onnx" "${idx[@]}")"
+check "a resumed run, too" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --steps 4 --resume "$DIR/normal"
+refused 2 "--mean and --std have 3 numbers, but the images of 'image' have 1 channel" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --mean imagenet
+refused 2 "--mean has 2 numbers, --std has 3" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --mean 1,2 --std 1,2,3
+refused 2 "--std: expected numbers other than 0" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --std 0
+refused 2 "--mean: expected a number, a list" "$dpexec" models/fashion_cnn.onnx "${idx[@]}" --mean grey
+
+# ---- dpexec data ----
+
+check "bad numbers" py '
+out = sys.argv[1]
+rng = np.random.default_rng(1)
+x = rng.normal(3, 2, (30, 4, 5)).astype("f4")
+np.savez(f"{out}/stats.npz", x=x, target=np.arange(30) % 4)
+x[7, 2, 3] = np.nan
+x[9, 0, 0] = -np.inf
+np.savez(f"{out}/bad_numbers.npz", x=x, target=np.arange(30) % 4)
+' "$DIR"
+says "stats.npz: 30 samples" "$dpexec" data "$DIR/stats.npz"
+says "4 classes: 0: 8, 1: 8, 2: 7, 3: 7" "$dpexec" data "$DIR/stats.npz"
+says "2 bad rows" "$dpexec" data "$DIR/bad_numbers.npz"
+says "row 7: NaN at [2,3]" "$dpexec" data "$DIR/bad_numbers.npz"
+says "row 9: -Inf at [0,0]" "$dpexec" data "$DIR/bad_numbers.npz"
+says "stats.npz,limit=6: 6 samples" "$dpexec" data "$DIR/stats.npz,limit=6"
+says "input 'x' (float32) gets 'pixels'" "$dpexec" data "$DIR/renamed.npz" models/mlp.onnx --map x=pixels
+refused 2 "input 'x' is [?,64], the data's array is [30,4,5]" "$dpexec" data "$DIR/stats.npz" models/mlp.onnx
+"$dpexec" data "$DIR/stats.npz" --json >"$DIR/stats.json"
+check "statistics are those of NumPy" py '
+out = sys.argv[1]
+shown = json.load(open(f"{out}/stats.json"))
+d = np.load(f"{out}/stats.npz")
+assert shown["samples"] == 30
+for a in shown["arrays"]:
+    x = d[a["name"]].astype("f8")
+    assert a["shape"] == list(x.shape) and a["type"] == str(d[a["name"]].dtype) and a["bad_rows"] == 0
+    for key, value in ("min", x.min()), ("max", x.max()), ("mean", x.mean()), ("std", x.std()):
+        assert abs(a[key][0] - value) <= 1e-12 * max(1, abs(value)), (key, a[key], value)
+target = next(a for a in shown["arrays"] if a["name"] == "target")
+assert [(c["class"], c["count"]) for c in target["classes"]] == [(0, 8), (1, 8), (2, 7), (3, 7)]
+' "$DIR"
 finish

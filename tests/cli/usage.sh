@@ -4,7 +4,7 @@
 digits=tests/oracle/data/digits.npz
 train=("$dpexec" models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 --steps 2 --threads 1)
 
-for command in train eval run check devices; do
+for command in train eval run data check devices; do
     says "usage: dpexec $command" "$dpexec" $command --help
 done
 says "usage: dpexec [train] MODEL.onnx" "$dpexec" --help

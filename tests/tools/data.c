@@ -399,7 +399,63 @@ static void test_loader(void)
     remove_folder();
 }
 
-DEFINE_SUITE(data, { "a folder of .npy files", test_folder }, { "bad .npy files are refused", test_bad_npy },
+/* Each channel by its own numbers: (element / 255 - mean) / std, worked out here. */
+static void test_channels(void)
+{
+    static const unsigned char bytes[] = { 0, 255, 51, 102, 255, 0, 204, 153, 0, 0, 255, 51 };
+    const Array a = { .dtype = DPX_UINT8,
+                      .rank = 3,
+                      .dim = { 2, 3, 2 },
+                      .data = bytes,
+                      .norm = { 3, 1 / 255.0, { 0.5, 0.2, 0 }, { 0.5, 0.1, 2 } } };
+    static const double expected[] = { -1, 1, 0, 2, 0.5, 0, 0.6, 0.2, -2, -2, 0.5, 0.1 };
+    float narrow[12];
+    double wide[12];
+
+    array_gather(&a, (int64_t[]){ 0, 1 }, 2, DPX_FLOAT32, narrow);
+    array_gather(&a, (int64_t[]){ 0, 1 }, 2, DPX_FLOAT64, wide);
+    for (int i = 0; i < 12; i++) {
+        CU_ASSERT_DOUBLE_EQUAL(wide[i], expected[i], 1e-15);
+        CU_ASSERT_DOUBLE_EQUAL(narrow[i], expected[i], 1e-6);
+    }
+}
+
+static void test_sources(void)
+{
+    static const struct {
+        const char *text, *path, *limit, *suffix;
+    } cases[] = {
+        { "a.npz", "a.npz", NULL, ".npz" },
+        { "a.npz,limit=5", "a.npz", "5", ".npz" },
+        { "a\\,limit=5.npz", "a,limit=5.npz", NULL, ".npz" },
+        { "a,b.npy,limit=1,2", "a,b.npy", "1,2", ".npy" },
+        { "idx\\:b.npz", "idx:b.npz", NULL, ".npz" },
+        { "idx:a,b,limit=3", "a,b", "3", NULL },
+        { "c\\d\\\\e.npy,limit=\\,x", "c\\d\\e.npy", ",x", ".npy" },
+    };
+    Source s;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *limit;
+
+        if (!CHECK_OK(source_parse(&s, cases[i].text)))
+            continue;
+        limit = source_value(&s, "limit");
+        CU_ASSERT_STRING_EQUAL(s.path, cases[i].path);
+        CU_ASSERT(limit ? cases[i].limit && !strcmp(limit, cases[i].limit) : !cases[i].limit);
+        CU_ASSERT(cases[i].suffix ? s.format->suffix && !strcmp(s.format->suffix, cases[i].suffix)
+                                  : !!s.format->prefix);
+        source_free(&s);
+    }
+    CHECK_FAILS(E_INVALID,
+                "a.npz,size=3,limit=2,limit=3: limit is given twice; there is no option size; expected limit=N",
+                source_parse(&s, "a.npz,size=3,limit=2,limit=3"));
+    CHECK_FAILS(E_INVALID, "limit has no value", source_parse(&s, "a.npz,limit="));
+    CHECK_FAILS(E_IO, "nothing.csv: cannot open", source_parse(&s, "nothing.csv"));
+}
+
+DEFINE_SUITE(data, { "options of sources", test_sources }, { "channels", test_channels },
+             { "a folder of .npy files", test_folder }, { "bad .npy files are refused", test_bad_npy },
              { "columns before rows", test_columns }, { "columns of large samples", test_columns_in_blocks },
              { "integers of another type", test_narrowed }, { "16-bit floats", test_half },
              { "floats that are whole numbers", test_whole_numbers }, { "idx files, gzipped or damaged", test_idx },

@@ -468,7 +468,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
 {
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
-    const char *source = args_value(a, flag);
+    const char *source = out->data ? out->data->source.text : args_value(a, flag);
     bool plain = false, channels = false, with_channel;
     char line[512];
     dpx_info in;

@@ -43,10 +43,12 @@ typedef struct {
 /* Opens the flag's data set alone, unless f->data is there; feed_open takes it later.  model NULL: not known yet.
  * f->fitted, if it is NULL, becomes the facts of the run that is resumed or whose model is evaluated. */
 Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model) CHECKED;
-/* Opens the flag's data set, --data or --val, and matches its arrays to the model's inputs by name.  --mean and --std
- * apply to images.  The model's only input, if no array has its name, gets the images of an idx pair, or the one
- * array besides the target that fits; this is noted in `log`, unless NULL.  The target is the array named by --target,
- * or else the one array that is left.
+/* The same for a source that is not the flag's value. */
+Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *text, const dpx_model *model) CHECKED;
+/* Opens the flag's data set, --data or --val, or takes the one that was read, and matches its arrays to the model's
+ * inputs by name.  --mean and --std apply to images.  The model's only input, if no array has its name, gets the images
+ * of an idx pair, or the one array besides the target that fits; this is noted in `log`, unless NULL.  The target is
+ * the array named by --target, or else the one array that is left.
  *
  * E_INVALID lists every input without an array, with the arrays that there are, and every array that does not fit.
  * Whether numbers fit an integer type is checked for the samples of the share; other processes check the rest. */
@@ -74,6 +76,8 @@ Status feed_fitted_digest(const Feed *f, char digest[DIGEST_TEXT]) CHECKED;
 /* Chooses the samples of the source that was read: the first limit=N, and with --data those that --val-split does not
  * hold back.  Of each class the same part is held back, drawn by --seed.  Then fits the source on them. */
 Status feed_choose_samples(Feed *f, const Args *a, const char *flag) CHECKED;
+/* Leaves the first limit=N samples of the source. */
+Status feed_limit(Feed *f, const Args *a, const char *flag) CHECKED;
 Status feed_fit(Feed *f, const Args *a, const char *flag) CHECKED;
 /* Makes a feed of the samples that were held back; close it before `train`. */
 void feed_take_held(Feed *out, Feed *train);

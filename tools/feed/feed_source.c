@@ -43,12 +43,13 @@ static Status read_fitted(json_t **out, const char *folder, bool guessed)
 /* Finds the facts: those of the run that --resume names, or for other commands than train those beside the model. */
 static Status load_fitted(json_t **out, const Args *a)
 {
-    const char *model = a->n_positional ? a->positional[0] : "", *slash = strrchr(model, '/');
+    const bool any = a->n_positional == a->command->max_positional; /* dpexec data may have none */
+    const char *model = any ? a->positional[a->n_positional - 1] : "", *slash = strrchr(model, '/');
     char folder[4096] = ".";
 
     if (args_has(a, "resume"))
         return read_fitted(out, args_value(a, "resume"), false);
-    if (is_training(a))
+    if (is_training(a) || !any)
         return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - model > 4000 ? 4000 : slash - model + 1), model);
@@ -241,16 +242,21 @@ void feed_check_map(const Feed *f, const Args *a, Problems *wrong)
 Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model)
 {
     const char *text = args_value(a, flag);
-    dpx_info input[MAX_FIELDS];
     char forms[DATA_FORMS];
+
+    if (f->data)
+        return ST_OK;
+    return text ? feed_read_source(f, a, flag, text, model)
+                : FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
+}
+
+Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *text, const dpx_model *model)
+{
+    dpx_info input[MAX_FIELDS];
     SourceContext c;
     Source s;
     Status st;
 
-    if (f->data)
-        return ST_OK;
-    if (!text)
-        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
     TRY(source_parse(&s, text));
     st = f->fitted ? ST_OK : load_fitted(&f->fitted, a);
     if (!st)

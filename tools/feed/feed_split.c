@@ -19,9 +19,9 @@ static void cut_array(Array *x, int64_t n)
 }
 
 /* Cuts all arrays of `samples` samples, but not those that the model takes whole. */
-static Status limit_samples(Feed *f, const Args *a, const char *flag, int64_t samples)
+Status feed_limit(Feed *f, const Args *a, const char *flag)
 {
-    const int64_t n = f->data->limit;
+    const int64_t samples = f->data->samples, n = f->data->limit;
 
     if (n >= samples)
         return ST_OK;
@@ -30,7 +30,7 @@ static Status limit_samples(Feed *f, const Args *a, const char *flag, int64_t sa
         int role = DPX_ROLE_SAMPLES;
         dpx_info in;
 
-        for (int k = 0; k < dpx_model_count(f->model, DPX_INPUT); k++)
+        for (int k = 0; f->model && k < dpx_model_count(f->model, DPX_INPUT); k++)
             if (!dpx_model_info(f->model, DPX_INPUT, k, &in) && feed_array(f, a, in.name) == x)
                 role = dpx_batch_role(f->model, a->options, in.name);
         if (role == DPX_ROLE_ORDERED)
@@ -157,7 +157,7 @@ Status feed_choose_samples(Feed *f, const Args *a, const char *flag)
     feed_check_map(f, a, &wrong);
     TRY(problems_fail(&wrong, E_INVALID, "--%s %s", flag, f->data->source.text));
     f->data->samples = feed_samples(f, a);
-    TRY(limit_samples(f, a, flag, f->data->samples));
+    TRY(feed_limit(f, a, flag));
     if (text && (!text_to_float64(&part, text, strlen(text)) || !(part > 0 && part < 1)))
         return FAIL(E_INVALID, "--val-split: expected the part to evaluate on, such as 0.1, found '%s'", text);
     if (text)
