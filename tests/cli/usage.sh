@@ -19,7 +19,7 @@ refused 2 "there is no option --batchsize (did you mean --batch-size?)" "${train
 refused 2 "there is no option --optimiser (did you mean --optimizer?)" "${train[@]}" --optimiser sgd
 check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
 refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
-refused 2 "there is no command predict, nor a file of that name; commands: train, eval, run, check, launch, devices" "$dpexec" predict models/mlp.onnx
+refused 2 "there is no command predict, nor a file of that name; commands: train, eval, run, check, data, launch, devices" "$dpexec" predict models/mlp.onnx
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes

@@ -107,6 +107,14 @@ static void test_made(void)
     dataset_free(d);
 }
 
+/* Collects the lines of the log. */
+static void collect(void *text, int level, const char *line)
+{
+    CU_ASSERT_EQUAL(level, DPX_LOG_WARNING);
+    strncat(text, line, 400);
+    strcat(text, "\n");
+}
+
 static void test_broken(void)
 {
     const int broken = 1;
@@ -115,8 +123,13 @@ static void test_broken(void)
     int64_t y[ROWS], n, replaced;
 
     for (int workers = 1; workers < 6; workers += 2) {
-        read_epoch(x, y, &n, d, (LoaderOptions){ .training = true, .workers = workers }, 0, (dpx_part){ 0, BATCH },
-                   &replaced);
+        char text[4000] = "";
+
+        read_epoch(x, y, &n, d, (LoaderOptions){ .training = true, .workers = workers, .log = collect, .user = text },
+                   0, (dpx_part){ 0, BATCH }, &replaced);
+        CU_ASSERT_STRING_EQUAL(text, "sample 5 is broken, and sample 7 takes its place: row5.bin: cut off\n"
+                                     "sample 56 is broken, and sample 0 takes its place: row56.bin: cut off\n"
+                                     "3 broken samples, in whose place others came\n");
         CU_ASSERT_EQUAL(replaced, 3);
         for (int i = 0; i < ROWS; i++) {
             const int64_t row = i == 5 || i == 6 ? 7 : i == 56 ? 0 : i;

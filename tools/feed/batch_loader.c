@@ -68,7 +68,7 @@ struct Loader {
     int lent;                        /* slot in the caller's hands, or -1 */
     Status failed;                   /* of a thread, with its reason; ST_OK: none */
     char why[REASON_TEXT];
-    int64_t replaced; /* broken samples of batches that were lent */
+    int64_t replaced, told; /* broken samples of batches that were lent; of these, counted in a line of the log */
 };
 
 int field_rank(const Field *f)
@@ -407,7 +407,8 @@ static void *fill_batches(void *arg)
         pthread_mutex_lock(&l->lock);
         s->open = true;
         s->full = !s->left;
-        pthread_cond_broadcast(&l->changed);
+        if (s->full || l->options.workers > 1) /* else this thread fills it */
+            pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -635,16 +636,21 @@ Status loader_start(Loader *l, int64_t epoch, int64_t first)
     return ST_OK;
 }
 
-/* Logs the first broken sample of a batch, for the first batches that have one. */
+/* Logs the first broken sample of a batch, for the first batches that have one; with b NULL, at an epoch's end, how
+ * many there were since the last such line. */
 static void log_broken(Loader *l, const Broken *b)
 {
     char line[2 * REASON_TEXT];
 
-    l->replaced += b->n;
-    if (!b->n || !l->options.log || l->replaced - b->n >= SHOWN_BROKEN)
+    if (!l->options.log || (b ? !b->n || l->replaced - b->n >= SHOWN_BROKEN : l->replaced == l->told))
         return;
-    snprintf(line, sizeof line, "sample %lld is broken, and sample %lld takes its place: %s", (long long)b->row,
-             (long long)b->instead, b->why);
+    if (b)
+        snprintf(line, sizeof line, "sample %lld is broken, and sample %lld takes its place: %s", (long long)b->row,
+                 (long long)b->instead, b->why);
+    else
+        snprintf(line, sizeof line, "%lld broken sample%s, in whose place others came",
+                 (long long)(l->replaced - l->told), l->replaced - l->told == 1 ? "" : "s");
+    l->told = b ? l->told : l->replaced;
     l->options.log(l->options.user, DPX_LOG_WARNING, line);
 }
 
@@ -668,8 +674,14 @@ const Batch *loader_next(Loader *l)
         }
     }
     pthread_mutex_unlock(&l->lock);
-    if (b)
-        log_broken(l, &((const Slot *)(const void *)b)->broken);
+    if (b) {
+        const Broken *broken = &((const Slot *)(const void *)b)->broken;
+
+        l->replaced += broken->n;
+        log_broken(l, broken);
+    } else if (!l->failed) {
+        log_broken(l, NULL);
+    }
     return b;
 }
 
