@@ -144,6 +144,8 @@ refused 2 "there is no option limt; expected limit=N" "${base[@]}" --data "$DIR/
 refused 2 "limit is given twice" "${base[@]}" --data "$DIR/uneven.npz,limit=3,limit=4"
 touch "$DIR/cat.jpg" "$DIR/t.csv"
 refused 2 "NumPy makes a FILE.npz of it: import numpy as np; from PIL" "${base[@]}" --data "$DIR/cat.jpg"
+mkdir -p "$DIR/pictures/cat"
+refused 1 "pictures: the folder holds no .npy files; expected " "${base[@]}" --data "$DIR/pictures"
 refused 1 "cannot open: No such file" "${base[@]}" --data "$DIR/nothing.parquet"
 
 # --map

@@ -334,7 +334,7 @@ static Status read_folder(Dataset *d, const Source *s, const SourceContext *c)
         free(entry[i]);
     }
     free(entry);
-    return st ? st : n ? ST_OK : FAIL(E_IO, "%s: the folder holds no .npy files", folder);
+    return st || n ? st : source_refuse(E_IO, folder, "the folder holds no .npy files; ");
 }
 
 DEFINE_DATA_FORMAT(npy, .form = "FILE.npy", .help = "one array, called like the file", .suffix = ".npy",

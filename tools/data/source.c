@@ -101,17 +101,14 @@ static const char *numpy_remedy(const char *path)
     return !stat(path, &s) && S_ISDIR(s.st_mode) ? by_suffix[n - 1].lines : "x, y = ...";
 }
 
-static Status refuse_unknown(const Source *s)
+Status source_refuse(Status code, const char *path, const char *why)
 {
     char forms[DATA_FORMS];
-    struct stat about;
 
-    if (stat(s->path, &about))
-        return FAIL(E_IO, "%s: cannot open: %s", s->path, strerror(errno));
-    return FAIL(E_INVALID,
-                "%s: expected %s; NumPy makes a FILE.npz of it: import numpy as np; %s; np.savez('data.npz', x=x, "
+    return FAIL(code,
+                "%s: %sexpected %s; NumPy makes a FILE.npz of it: import numpy as np; %s; np.savez('data.npz', x=x, "
                 "target=y)",
-                s->text, data_forms(forms), numpy_remedy(s->path));
+                path, why, data_forms(forms), numpy_remedy(path));
 }
 
 static Status check_names(const Source *s, Problems *wrong)
@@ -166,7 +163,9 @@ static Status parse(Source *s, const char *rest, Problems *wrong)
     }
     if (!s->format)
         s->format = format_of_path(s->path);
-    return s->format ? check_names(s, wrong) : refuse_unknown(s);
+    if (!s->format && stat(s->path, &about))
+        return FAIL(E_IO, "%s: cannot open: %s", s->path, strerror(errno));
+    return s->format ? check_names(s, wrong) : source_refuse(E_INVALID, s->path, "");
 }
 
 Status source_parse(Source *out, const char *text)

@@ -78,6 +78,9 @@ const char *data_forms(char text[DATA_FORMS]);
 /* E_INVALID lists the options that the format has, or for an unknown format the sources that there are. */
 Status source_parse(Source *out, const char *text) CHECKED;
 void source_free(Source *s);
+/* Fails for a path that no format reads: `why` ("the folder holds no .npy files"), the sources that there are, and the
+ * statements of NumPy that make a .npz of such files. */
+Status source_refuse(Status code, const char *path, const char *why) CHECKED;
 const char *source_value(const Source *s, const char *name); /* NULL: not given */
 /* The option's whole number in [min, max], or `fallback` when it is not given. */
 Status source_int(int64_t *out, const Source *s, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;

@@ -1,5 +1,5 @@
 /* Reads the sources of feeds: with which flags, for which inputs, and with what training fitted. */
-#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,8 +43,9 @@ static Status read_fitted(json_t **out, const char *folder, bool guessed)
 /* Finds the facts: those of the run that --resume names, or for other commands than train those beside the model. */
 static Status load_fitted(json_t **out, const Args *a)
 {
-    const bool any = a->n_positional == a->command->max_positional; /* dpexec data may have none */
-    const char *model = any ? a->positional[a->n_positional - 1] : "", *slash = strrchr(model, '/');
+    const int at = strcmp(a->command->name, "data") ? 0 : 1; /* of the model; dpexec data has its source first */
+    const bool any = a->n_positional > at;
+    const char *model = any ? a->positional[at] : "", *slash = strrchr(model, '/');
     char folder[4096] = ".";
 
     if (args_has(a, "resume"))
@@ -287,10 +288,13 @@ Status feed_fit(Feed *f, const Args *a, const char *flag)
 
 Status feed_workers(int *out, const Args *a, const Feed *f)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool makes = false;
+    cpu_set_t mine;
     int64_t n;
 
+    if (!sched_getaffinity(0, sizeof mine, &mine) && CPU_COUNT(&mine) > 0)
+        cores = CPU_COUNT(&mine);
     for (int i = 0; i < f->n; i++)
         makes |= f->field[i].array->fetch != NULL;
     TRY(args_int(&n, a, "workers", makes && cores > 4 ? (cores > 8 ? cores / 8 : 1) : 1, 1, 256));

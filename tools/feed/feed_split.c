@@ -167,9 +167,17 @@ Status feed_choose_samples(Feed *f, const Args *a, const char *flag)
 
 void feed_take_held(Feed *out, Feed *train)
 {
+    Dataset *held = train->held;
+    int64_t *index = held->index;
+    const int64_t samples = held->samples;
+
+    *held = *train->data; /* which may have arrays that were made when the source was fitted */
+    held->lent = true;
+    held->index = index;
+    held->samples = samples;
     *out = *train;
     out->flag = "val-split";
-    out->data = train->held;
+    out->data = held;
     out->held = NULL;
     out->fitted = json_incref(train->fitted);
     train->held = NULL;
