@@ -116,13 +116,12 @@ struct Report {
     int n_load;
     CollectiveLoad *collective; /* [collectives], in the order of the final graph */
     int collectives;
-    Way *way; /* [n_way], in the order of updates */
-    int n_way;
     PhaseLoad phase[N_PHASES];
     StepTime time;
     int *device_of; /* [replicas]; -1: it has no node */
-    size_t cap_note, cap_stage, cap_decision, cap_collective, cap_way;
+    size_t cap_note, cap_stage, cap_decision, cap_collective;
     HashTable shapes; /* of decisions */
+    HashTable ways;   /* by their parameters */
 };
 typedef struct Report Report;
 

@@ -142,26 +142,26 @@ static const Node *sum_before(const Graph *g, ValueId v, uint32_t *queue, uint32
     return NULL;
 }
 
+static bool is_way_of(const void *item, const void *key) { return !strcmp(((const Way *)item)->parameter, key); }
+
 const Way *report_way(const Report *r, const char *parameter)
 {
-    for (int i = 0; i < r->n_way; i++)
-        if (!strcmp(r->way[i].parameter, parameter))
-            return &r->way[i];
-    return NULL;
+    return r->ways.n ? hash_table_find(&r->ways, hash_text(HASH_BEGIN, parameter), is_way_of, parameter) : NULL;
 }
 
 /* Notes that node n updates the parameter, whose gradient the collective `sum` reduces; NULL: none does. */
 static Status add_way(Report *r, const char *parameter, const Node *n, const Node *sum)
 {
-    Way w = { .parameter = arena_strdup(r->arena, parameter),
-              .updated_by = arena_strdup(r->arena, n->name),
-              .reduced_by = sum ? arena_strdup(r->arena, sum->name) : NULL };
-    Way *grown = arena_grow(r->arena, r->way, sizeof *r->way, (size_t)r->n_way, &r->cap_way);
+    Way *w = ARENA_NEW(r->arena, Way, 1);
 
-    if (!w.parameter || !w.updated_by || (sum && !w.reduced_by) || !grown)
+    if (!w || !hash_table_reserve(&r->ways, r->arena))
         return FAIL_NOMEM();
-    r->way = grown;
-    r->way[r->n_way++] = w;
+    *w = (Way){ .parameter = arena_strdup(r->arena, parameter),
+                .updated_by = arena_strdup(r->arena, n->name),
+                .reduced_by = sum ? arena_strdup(r->arena, sum->name) : NULL };
+    if (!w->parameter || !w->updated_by || (sum && !w->reduced_by))
+        return FAIL_NOMEM();
+    hash_table_add(&r->ways, hash_text(HASH_BEGIN, parameter), w);
     return ST_OK;
 }
 
