@@ -187,6 +187,7 @@ static const char *shape_text(const Array *a, char text[NAME_TEXT])
     return text;
 }
 
+/* Prints the text, which the form encloses, without characters that a terminal obeys. */
 static void print_foreign(const char *form, const char *text)
 {
     char line[LINE_TEXT];
@@ -226,7 +227,8 @@ static void print_shown(const Dataset *d, const Shown *s)
         printf("  %" PRId64 " bad row%s\n", s->bad, s->bad == 1 ? "" : "s");
     for (int64_t i = 0; i < s->bad && i < SHOWN_ROWS; i++) {
         printf("  row %" PRId64 ":", s->row[i]);
-        print_foreign(" %s\n", s->why[i]);
+        print_foreign(" %s", s->why[i]);
+        printf("\n");
     }
 }
 
@@ -296,7 +298,8 @@ static void print_inputs(JsonWriter *w, const Feed *f, bool json)
         }
         snprintf(line, sizeof line, "input '%.150s' (%s) gets '%.150s'%s", x->name, dpx_dtype_name(x->dtype),
                  *x->array->name ? x->array->name : "images", x->kind == FIELD_WHOLE ? ", whole" : "");
-        print_foreign("%s\n", line);
+        print_foreign("%s", line);
+        printf("\n");
     }
     if (json)
         json_close(w);

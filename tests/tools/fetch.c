@@ -8,12 +8,13 @@
 
 enum { ROWS = 57, BATCH = 10, WIDTH = 3, EPOCH = 4, SEED = 7 };
 
-/* Sample r is r * 1000 + epoch * 10 + position, and negative in evaluation; rows 5, 6 and 56 are broken. */
+/* Sample r is r * 1000 + epoch * 10 + position, and negative in evaluation; rows 5, 6, 40 to 43 and 56 are
+ * broken. */
 static Status fetch(const Array *a, int64_t row, const SampleKey *key, void *out)
 {
     int32_t *x = out;
 
-    if (*(const int *)a->maker && (row == 5 || row == 6 || row == 56))
+    if (*(const int *)a->maker && (row == 5 || row == 6 || row == 56 || (row >= 40 && row < 44)))
         return FAIL(E_IO, "row%d.bin: cut off", (int)row);
     for (int i = 0; i < WIDTH; i++)
         x[i] = (int32_t)(row * 1000 + key->epoch * 10 + i) * (key->training ? 1 : -1);
@@ -128,11 +129,11 @@ static void test_broken(void)
         read_epoch(x, y, &n, d, (LoaderOptions){ .training = true, .workers = workers, .log = collect, .user = text },
                    0, (dpx_part){ 0, BATCH }, &replaced);
         CU_ASSERT_STRING_EQUAL(text, "sample 5 is broken, and sample 7 takes its place: row5.bin: cut off\n"
-                                     "sample 56 is broken, and sample 0 takes its place: row56.bin: cut off\n"
-                                     "3 broken samples, in whose place others came\n");
-        CU_ASSERT_EQUAL(replaced, 3);
+                                     "sample 40 is broken, and sample 44 takes its place: row40.bin: cut off\n"
+                                     "7 broken samples so far, in whose place others came\n");
+        CU_ASSERT_EQUAL(replaced, 7);
         for (int i = 0; i < ROWS; i++) {
-            const int64_t row = i == 5 || i == 6 ? 7 : i == 56 ? 0 : i;
+            const int64_t row = i == 5 || i == 6 ? 7 : i >= 40 && i < 44 ? 44 : i == 56 ? 0 : i;
 
             CU_ASSERT(y[i] == row && x[i * WIDTH] == (double)(row * 1000 + EPOCH * 10));
         }

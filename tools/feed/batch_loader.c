@@ -68,7 +68,8 @@ struct Loader {
     int lent;                        /* slot in the caller's hands, or -1 */
     Status failed;                   /* of a thread, with its reason; ST_OK: none */
     char why[REASON_TEXT];
-    int64_t replaced, told; /* broken samples of batches that were lent; of these, counted in a line of the log */
+    int64_t replaced; /* broken samples of batches that were lent */
+    bool told;        /* the log has their number */
 };
 
 int field_rank(const Field *f)
@@ -636,21 +637,20 @@ Status loader_start(Loader *l, int64_t epoch, int64_t first)
     return ST_OK;
 }
 
-/* Logs the first broken sample of a batch, for the first batches that have one; with b NULL, at an epoch's end, how
- * many there were since the last such line. */
+/* Logs the first broken sample of a batch, for the first batches that have one; with b NULL, at the end of the first
+ * epoch in which there were more, how many. */
 static void log_broken(Loader *l, const Broken *b)
 {
     char line[2 * REASON_TEXT];
 
-    if (!l->options.log || (b ? !b->n || l->replaced - b->n >= SHOWN_BROKEN : l->replaced == l->told))
+    if (!l->options.log || (b ? !b->n || l->replaced - b->n >= SHOWN_BROKEN : l->told || l->replaced <= SHOWN_BROKEN))
         return;
     if (b)
         snprintf(line, sizeof line, "sample %lld is broken, and sample %lld takes its place: %s", (long long)b->row,
                  (long long)b->instead, b->why);
     else
-        snprintf(line, sizeof line, "%lld broken sample%s, in whose place others came",
-                 (long long)(l->replaced - l->told), l->replaced - l->told == 1 ? "" : "s");
-    l->told = b ? l->told : l->replaced;
+        snprintf(line, sizeof line, "%lld broken samples so far, in whose place others came", (long long)l->replaced);
+    l->told = !b;
     l->options.log(l->options.user, DPX_LOG_WARNING, line);
 }
 
