@@ -186,6 +186,8 @@ DPX_API dpx_choice_info dpx_choice_at(const char *option, int index); /* all NUL
 /* The default of option `flag` under `choice` of `option` ("" when it has none): ("optimizer", "lion", "beta2") gives
  * "0.99".  NULL: the flag does not belong to the choice. */
 DPX_API const char *dpx_choice_default(const char *option, const char *choice, const char *flag);
+/* 1: smaller values of the options' "metric" are better ("mae"); 0: greater ones are, or there is no metric. */
+DPX_API int dpx_metric_falls(const dpx_options *options);
 /* The kind of target that the options' loss takes.  "cross-entropy" also takes probabilities of the logits' shape. */
 typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
 DPX_API dpx_target_kind dpx_target(const dpx_options *options);
@@ -716,6 +718,13 @@ DPX_API dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const
  * Unless `note` is NULL, *note receives a copy to free().  bytes_resumed: bytes of checkpoints read by this process. */
 DPX_API dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note) DPX_CHECKED;
 DPX_API int64_t dpx_trainer_bytes_resumed(const dpx_trainer *t);
+/* dpx_trainer_resume from the checkpoint of one step; DPX_IO if there is none, or it is damaged. */
+DPX_API dpx_status dpx_trainer_resume_step(dpx_trainer *t, const char *directory, int64_t step,
+                                           char **note) DPX_CHECKED;
+/* Reads the whole checkpoint of a step and compares it with its digests; DPX_IO if there is none, or it is damaged. */
+DPX_API dpx_status dpx_checkpoint_verify(const char *directory, int64_t step) DPX_CHECKED;
+/* Removes the checkpoint of a step; one that is not there is no error. */
+DPX_API dpx_status dpx_checkpoint_remove(const char *directory, int64_t step) DPX_CHECKED;
 
 /* Writes the trained model for inference in any runtime: with its original names and opset, running statistics, no
  * operator in training mode, no dropout or stochastic depth.  Other random operators stay. */

@@ -9,7 +9,7 @@
 #include "tools/evaluate.h"
 #include "tools/feed/input_members.h"
 #include "tools/progress.h"
-#include "tools/run_dir.h"
+#include "tools/training/run_dir.h"
 
 static const Flag flags[] = {
     { "data", "SRC", "data to evaluate on" },

@@ -12,7 +12,7 @@
 #include "tools/data/npy_text.h"
 #include "tools/data/npy_write.h"
 #include "tools/progress.h"
-#include "tools/run_dir.h"
+#include "tools/training/run_dir.h"
 #include "tools/feed/trim_padding.h"
 #include "tools/world.h"
 

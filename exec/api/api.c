@@ -508,6 +508,13 @@ const char *dpx_choice_default(const char *option, const char *choice, const cha
     return option && choice && flag ? options_choice_default(option, choice, flag) : NULL;
 }
 
+int dpx_metric_falls(const dpx_options *o)
+{
+    const MetricDef *metric = o ? recipe_options(&((const Options *)o)->build)->metric : NULL;
+
+    return metric && metric->falls;
+}
+
 dpx_target_kind dpx_target(const dpx_options *o)
 {
     const LossDef *loss = o ? recipe_options(&((const Options *)o)->build)->loss : NULL;

@@ -281,13 +281,16 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     return st;
 }
 
-static Status resume(dpx_trainer *t, Arena *a, const char *directory, char **note)
+/* `step`: of the checkpoint; negative: the newest that verifies. */
+static Status resume(dpx_trainer *t, Arena *a, const char *directory, int64_t step, char **note)
 {
+    const bool whole = !trainer_has_peers(t);
     char line[8192];
     Checkpoint c;
     Status st;
 
-    TRY(checkpoint_read(&c, a, directory, !trainer_has_peers(t), &t->bytes_resumed));
+    TRY(step < 0 ? checkpoint_read(&c, a, directory, whole, &t->bytes_resumed)
+                 : checkpoint_read_step(&c, a, directory, step, whole, &t->bytes_resumed));
     for (int i = 0; i < c.n_skipped && t->log; i++) {
         snprintf(line, sizeof line, "a newer checkpoint is damaged and skipped: %s", c.skipped[i]);
         t->log(t->log_user, DPX_LOG_WARNING, line);
@@ -306,9 +309,42 @@ dpx_status dpx_trainer_resume(dpx_trainer *t, const char *directory, char **note
 
     NEED(t, "trainer");
     NEED(directory, "directory");
-    st = (a = arena_create()) ? resume(t, a, directory, note) : FAIL_NOMEM();
+    st = (a = arena_create()) ? resume(t, a, directory, -1, note) : FAIL_NOMEM();
     arena_free(a);
     return (dpx_status)st;
+}
+
+dpx_status dpx_trainer_resume_step(dpx_trainer *t, const char *directory, int64_t step, char **note)
+{
+    Arena *a;
+    Status st;
+
+    NEED(t, "trainer");
+    NEED(directory, "directory");
+    if (step < 0)
+        return (dpx_status)FAIL(E_INVALID, "dpx_trainer_resume_step: step %" PRId64 ", expected 0 or more", step);
+    st = (a = arena_create()) ? resume(t, a, directory, step, note) : FAIL_NOMEM();
+    arena_free(a);
+    return (dpx_status)st;
+}
+
+dpx_status dpx_checkpoint_verify(const char *directory, int64_t step)
+{
+    Arena *a;
+    Checkpoint c = { 0 };
+    Status st;
+
+    NEED(directory, "directory");
+    st = (a = arena_create()) ? checkpoint_read_step(&c, a, directory, step, true, NULL) : FAIL_NOMEM();
+    checkpoint_close(&c);
+    arena_free(a);
+    return (dpx_status)st;
+}
+
+dpx_status dpx_checkpoint_remove(const char *directory, int64_t step)
+{
+    NEED(directory, "directory");
+    return (dpx_status)checkpoint_remove(directory, step);
 }
 
 static bool program_reads(const Program *p, const char *state)

@@ -280,6 +280,20 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
     return st;
 }
 
+Status checkpoint_remove(const char *directory, int64_t step)
+{
+    char final[PATH_MAX], temporary[PATH_MAX];
+
+    if (strlen(directory) > PATH_MAX - 64)
+        return FAIL(E_IO, "%.60s...: the path is too long", directory);
+    snprintf(final, sizeof final, "%s/" FINAL "%09" PRId64, directory, step);
+    snprintf(temporary, sizeof temporary, "%s/" TEMPORARY "%ld-%" PRId64, directory, (long)getpid(), step);
+    if (rename(final, temporary))
+        return errno == ENOENT ? ST_OK : FAIL(E_IO, "%s: cannot remove: %s", final, strerror(errno));
+    remove_folder(temporary);
+    return ST_OK;
+}
+
 /* ---- reading ---- */
 
 /* A file as the manifest describes it. */
@@ -484,6 +498,26 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, boo
         problems_add(&damaged, "%s", out->skipped[i]);
     return out->n_skipped ? problems_fail(&damaged, E_IO, "%s: no checkpoint verifies", directory)
                           : FAIL(E_IO, "%s: there is no checkpoint", directory);
+}
+
+Status checkpoint_read_step(Checkpoint *out, Arena *arena, const char *directory, int64_t step, bool whole,
+                            int64_t *bytes)
+{
+    char folder[PATH_MAX];
+
+    *out = (Checkpoint){ 0 };
+    if (strlen(directory) > PATH_MAX - 64)
+        return FAIL(E_IO, "%.60s...: the path is too long", directory);
+    snprintf(folder, sizeof folder, "%s/" FINAL "%09" PRId64, directory, step);
+    if (access(folder, F_OK))
+        snprintf(folder, sizeof folder, "%s/" ASIDE "%09" PRId64, directory, step);
+    if (access(folder, F_OK))
+        return FAIL(E_IO, "%s: there is no checkpoint of step %" PRId64, directory, step);
+    TRY(read_folder(out, arena, folder, whole, bytes));
+    if (out->step == step)
+        return ST_OK;
+    checkpoint_close(out);
+    return FAIL(E_IO, "%s/%s: step is %" PRId64 ", expected %" PRId64, folder, MANIFEST_FILE, out->step, step);
 }
 
 int checkpoint_find(const Checkpoint *c, const char *name)

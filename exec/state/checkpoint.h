@@ -29,6 +29,12 @@ Status checkpoint_write(const char *directory, int64_t step, const NamedTensor *
  * `skipped`.  E_IO if none is valid: the message names the damage of each.  `bytes` (NULL: not counted) counts the
  * bytes of states and digests that are read, now and later through `file`.  To be closed. */
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, bool whole, int64_t *bytes) CHECKED;
+/* Opens the checkpoint of one step.  E_IO if there is none, or it does not verify. */
+Status checkpoint_read_step(Checkpoint *out, Arena *arena, const char *directory, int64_t step, bool whole,
+                            int64_t *bytes) CHECKED;
+/* Removes the checkpoint of one step; one that is not there is no error.  A crash leaves all of it, or a folder under a
+ * temporary name, which the next checkpoint_write removes. */
+Status checkpoint_remove(const char *directory, int64_t step) CHECKED;
 int checkpoint_find(const Checkpoint *c, const char *name); /* which tensor; -1: none */
 void checkpoint_close(Checkpoint *c);                       /* of one that was not read: nothing */
 

@@ -60,6 +60,10 @@ static Status read_args(RecipeSettings *out, const Recipe *r, const char *option
                 return wrong_args(r, option, args);
             continue;
         }
+        if (!n && *at == ':' && s->fallback) { /* "plateau::5": the first keeps its default */
+            at++;
+            continue;
+        }
         if (!(word = arena_printf(arena, "%.*s", (int)n, at)) ||
             !(named.name = arena_printf(arena, "%s %s", option, r->name)))
             return FAIL_NOMEM();

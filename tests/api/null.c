@@ -170,6 +170,11 @@ typedef struct {
     X(save_directory, "dpx_trainer_save: directory", dpx_trainer_save(a->t, NULL, NULL))                               \
     X(resume_trainer, "dpx_trainer_resume: trainer", dpx_trainer_resume(NULL, "x", NULL))                              \
     X(resume_directory, "dpx_trainer_resume: directory", dpx_trainer_resume(a->t, NULL, NULL))                         \
+    X(step_trainer, "dpx_trainer_resume_step: trainer", dpx_trainer_resume_step(NULL, "x", 1, NULL))                   \
+    X(step_directory, "dpx_trainer_resume_step: directory", dpx_trainer_resume_step(a->t, NULL, 1, NULL))              \
+    X(step_number, "dpx_trainer_resume_step: step -1", dpx_trainer_resume_step(a->t, "x", -1, NULL))                   \
+    X(verify_directory, "dpx_checkpoint_verify: directory", dpx_checkpoint_verify(NULL, 1))                            \
+    X(remove_directory, "dpx_checkpoint_remove: directory", dpx_checkpoint_remove(NULL, 1))                            \
     X(export_trainer, "dpx_trainer_export: trainer", dpx_trainer_export(NULL, "x"))                                    \
     X(export_path, "dpx_trainer_export: path", dpx_trainer_export(a->t, NULL))                                         \
     X(data_out, "dpx_data_tensor: out", dpx_data_tensor(NULL, a->b.tensor))                                            \
@@ -298,6 +303,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_trainer_bytes_resumed(NULL));
+    CU_ASSERT(!dpx_metric_falls(NULL));
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
     CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("optimizer", -1).name && !dpx_choice_at("none", 0).name);
     CU_ASSERT(!dpx_choice_at("optimizer", 1000).name && dpx_choice_at("optimizer", 0).name);

@@ -49,7 +49,7 @@ crashed() {
 }
 
 for evaluates in "" "--eval-every 2"; do
-    for saves in "" "--checkpoint-every 1"; do
+    for saves in "" "--checkpoint-every 1 --keep all"; do
         # shellcheck disable=SC2206
         flags=($evaluates $saves)
         rm -rf "$DIR/whole"

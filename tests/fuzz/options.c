@@ -5,8 +5,8 @@
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/args.h"
 #include "tools/commands.h"
-#include "tools/checkpoint_note.h"
-#include "tools/run_dir.h"
+#include "tools/training/checkpoint_note.h"
+#include "tools/training/run_dir.h"
 
 enum { MOST_ARGUMENTS = 64 };
 

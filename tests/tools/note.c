@@ -1,5 +1,5 @@
 /* The note of a checkpoint says all of the run or nothing: what is missing in one is not compared. */
-#include "tools/checkpoint_note.h"
+#include "tools/training/checkpoint_note.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -50,13 +50,13 @@ static void test_no_memory(void)
         return;
     before = facts_of(&was);
     now = facts_of(&is);
-    whole = note_write(&before, (Position){ 1, 2, 0.1, 3 });
+    whole = note_write(&before, (Position){ 1, 2, 0.1, 3, BEST_NONE });
     CU_ASSERT_FATAL(whole != NULL);
     for (bool reached = true; reached; tried++) {
         char *note;
 
         fail_allocation(tried + 1);
-        note = note_write(&before, (Position){ 1, 2, 0.1, 3 });
+        note = note_write(&before, (Position){ 1, 2, 0.1, 3, BEST_NONE });
         reached = !until_failure;
         fail_allocation(0);
         CU_ASSERT(!note || !strcmp(note, whole));
@@ -83,7 +83,7 @@ static void test_no_memory(void)
 /* The sums of an epoch that goes on, to the bit. */
 static void test_sums(void)
 {
-    const Position was = { 1, 2, 0.1 + 0.2, 1e-17 / 3 };
+    const Position was = { 1, 2, 0.1 + 0.2, 1e-17 / 3, { "loss:min", 6, 2, 0.7 + 0.1, 1, 8 } };
     char flag[] = "--seed", three[] = "3", *note;
     RunFacts facts;
     Position at;
@@ -96,6 +96,8 @@ static void test_sums(void)
     CU_ASSERT_FATAL(note != NULL);
     CHECK_OK(note_read(&at, &facts, note, 9, "manifest.json", NULL, NULL));
     CU_ASSERT(at.epoch == 1 && at.batch == 2 && at.sum == was.sum && at.weight == was.weight);
+    CU_ASSERT(at.best.step == 6 && at.best.epoch == 2 && at.best.value == was.best.value);
+    CU_ASSERT(at.best.since == 1 && at.best.counted == 8);
     free(note);
     note = note_write(&facts, (Position){ .epoch = 1 });
     CU_ASSERT(note && !strstr(note, "loss_sum"));

@@ -1,4 +1,4 @@
-/* The folder of a run: args.json, metrics.jsonl, checkpoints/, model.onnx. */
+/* The folder of a run: args.json, metrics.jsonl, checkpoints/, model.onnx, best.onnx. */
 #ifndef DPX_TOOLS_RUN_DIR_H
 #define DPX_TOOLS_RUN_DIR_H
 
@@ -13,7 +13,10 @@ typedef struct {
     FILE *metrics;
     int lock;         /* descriptor of the locked file; -1: none */
     long repeated_at; /* where the last line of metrics begins, if it is an evaluation that is repeated; else -1 */
-    char aside[32];   /* the new name of an earlier attempt's metrics.jsonl; "": there was none */
+    int64_t best;     /* the step that checkpoints/best names; -1: there is none */
+    int64_t *saved;   /* [n_saved] steps whose checkpoints this run wrote, ascending */
+    size_t n_saved, saved_room;
+    char aside[32]; /* the new name of an earlier attempt's metrics.jsonl; "": there was none */
 } RunDir;
 
 /* E_IO when the path is a file. */
@@ -31,6 +34,12 @@ void run_dir_close(RunDir *r);
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
 /* Writes args.json: every flag given, and the value of every option. */
 Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
+/* Writes checkpoints/best, which names the step of the best model; -1: removes the file and best.onnx. */
+Status run_dir_write_best(RunDir *r, int64_t step) CHECKED;
+/* Notes that this run wrote the checkpoint of `step`, and removes older ones that it wrote: all but the newest `keep`
+ * and those of the best step, `best` and as checkpoints/best has it.  None is removed unless the checkpoint of `step`
+ * verifies; then *damage is its damage, to be freed.  keep 0: none is removed. */
+Status run_dir_keep(RunDir *r, int64_t step, int64_t keep, int64_t best, char **damage) CHECKED;
 /* Drops the lines of metrics.jsonl of steps after `step`, so that a resumed run writes them once.  With `evaluates`,
  * *evaluated: there is an evaluation at `step`; its line stays until run_dir_log_eval replaces it. */
 Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated) CHECKED;

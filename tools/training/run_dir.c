@@ -1,7 +1,7 @@
 /* The folder of a run.  metrics.jsonl is appended line by line; on resume, lines of steps after the checkpoint are cut
  * off, so that each step is there once.  Other files appear whole or not at all.  The folder is locked by flock on a
  * file that stays; the lock ends with the process, however that ends. */
-#include "tools/run_dir.h"
+#include "tools/training/run_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "graph/base/foreign.h"
+#include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
@@ -126,13 +127,45 @@ Status run_dir_check_folder(const char *path)
                : FAIL(E_IO, "--out %s: is a file, expected a folder or a new name", path);
 }
 
+/* Makes room for one more saved step. */
+static Status reserve_saved(RunDir *r)
+{
+    int64_t *saved = heap_reserve(r->saved, sizeof *saved, r->n_saved + 1, &r->saved_room);
+
+    if (!saved)
+        return FAIL_NOMEM();
+    r->saved = saved;
+    return ST_OK;
+}
+
+/* Reads the small files beside the checkpoints.  What they lack is taken as if there were no such file. */
+static Status read_bookkeeping(RunDir *r)
+{
+    char file[4096];
+    json_t *best = json_load_file(run_dir_file(r, "checkpoints/best", file), 0, NULL),
+           *saved = json_load_file(run_dir_file(r, "checkpoints/.saved", file), 0, NULL), *at;
+    size_t i;
+    Status st = ST_OK;
+
+    r->best = json_is_integer(json_object_get(best, "step")) ? json_integer_value(json_object_get(best, "step")) : -1;
+    json_array_foreach(saved, i, at)
+    {
+        if (!st && json_is_integer(at) && json_integer_value(at) > (r->n_saved ? r->saved[r->n_saved - 1] : -1) &&
+            !(st = reserve_saved(r)))
+            r->saved[r->n_saved++] = json_integer_value(at);
+    }
+    json_decref(best);
+    json_decref(saved);
+    return st;
+}
+
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
     char file[4096], host[64] = "", text[128];
     bool kept;
     int n;
 
-    *out = (RunDir){ .lock = -1, .repeated_at = -1 };
+    *out = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
     TRY(run_dir_check_folder(path));
@@ -150,7 +183,7 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
         TRY(rename_old_metrics(out));
     if (!(out->metrics = fopen(run_dir_file(out, "metrics.jsonl", file), "a")))
         return FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
-    return ST_OK;
+    return resume ? read_bookkeeping(out) : ST_OK;
 }
 
 Status run_dir_check_names(const dpx_model *m)
@@ -174,7 +207,8 @@ void run_dir_close(RunDir *r)
         errno = 0; /* the text serves those who find the lock; the lock ends all the same */
     if (r->lock >= 0)
         close(r->lock);
-    *r = (RunDir){ .lock = -1, .repeated_at = -1 };
+    free(r->saved);
+    *r = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
 }
 
 /* The text of args.json, which the caller frees; NULL: out of memory. */
@@ -216,6 +250,81 @@ Status run_dir_write_args(const RunDir *r, const Args *a)
     }
     free(text);
     return st;
+}
+
+/* ---- checkpoints that are kept ---- */
+
+Status run_dir_write_best(RunDir *r, int64_t step)
+{
+    char path[4096];
+    OutFile *file;
+
+    if (mkdir(run_dir_file(r, "checkpoints", path), 0777) && errno != EEXIST)
+        return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
+    run_dir_file(r, "checkpoints/best", path);
+    if (step < 0) {
+        if ((unlink(path) && errno != ENOENT) || (unlink(run_dir_file(r, "best.onnx", path)) && errno != ENOENT))
+            return FAIL(E_IO, "%s: cannot remove: %s", path, strerror(errno));
+        r->best = step;
+        return ST_OK;
+    }
+    TRY(outfile_open(&file, path));
+    fprintf(outfile_stream(file), "{\"step\":%lld}\n", (long long)step);
+    TRY(outfile_close(file, ST_OK));
+    r->best = step;
+    return ST_OK;
+}
+
+/* Writes checkpoints/.saved, the list of the checkpoints that this run wrote.  It is not synced: a list that is lost
+ * leaves checkpoints that are never removed. */
+static Status write_saved(const RunDir *r)
+{
+    char path[4096], temporary[4096];
+    FILE *f = fopen(run_dir_file(r, "checkpoints/.saved.new", temporary), "w");
+
+    run_dir_file(r, "checkpoints/.saved", path);
+    if (f) {
+        fputc('[', f);
+        for (size_t i = 0; i < r->n_saved; i++)
+            fprintf(f, "%s%lld", i ? "," : "", (long long)r->saved[i]);
+        fputs("]\n", f);
+    }
+    if (!f || ferror(f) | fclose(f) || rename(temporary, path))
+        return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+    return ST_OK;
+}
+
+Status run_dir_keep(RunDir *r, int64_t step, int64_t keep, int64_t best, char **damage)
+{
+    char folder[4096];
+    size_t at = 0, n = 0;
+    int64_t newer = 0; /* checkpoints up to `step` that are newer than the one at hand */
+    bool many;
+
+    *damage = NULL;
+    while (at < r->n_saved && r->saved[at] < step)
+        at++;
+    if (at == r->n_saved || r->saved[at] != step) {
+        TRY(reserve_saved(r));
+        memmove(r->saved + at + 1, r->saved + at, (r->n_saved - at) * sizeof *r->saved);
+        r->saved[at] = step;
+        r->n_saved++;
+    }
+    many = keep && (int64_t)at + 1 > keep;
+    if (many && dpx_checkpoint_verify(run_dir_file(r, "checkpoints", folder), step)) {
+        *damage = strdup(dpx_error());
+        many = false;
+    }
+    for (size_t i = at + 1; many && i-- > 0;)
+        if (newer++ >= keep && r->saved[i] != best && r->saved[i] != r->best) {
+            TRY((Status)dpx_checkpoint_remove(run_dir_file(r, "checkpoints", folder), r->saved[i]));
+            r->saved[i] = -1;
+        }
+    for (size_t i = 0; i < r->n_saved; i++)
+        if (r->saved[i] >= 0)
+            r->saved[n++] = r->saved[i];
+    r->n_saved = n;
+    return write_saved(r);
 }
 
 /* ---- metrics ---- */

@@ -4,6 +4,7 @@
 #define DPX_TOOLS_CHECKPOINT_NOTE_H
 
 #include "tools/feed/feed.h"
+#include "tools/training/best_so_far.h"
 
 /* Facts that determine, besides the model, what a run computes. */
 typedef struct {
@@ -11,6 +12,7 @@ typedef struct {
     int64_t samples, batches; /* of an epoch */
     int64_t epochs_of_step;   /* the most epochs that a step may end, at least 1 */
     int replicas;
+    Monitor monitor;
     bool observes; /* a schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
         preprocess[DIGEST_TEXT], fitted[DIGEST_TEXT];
@@ -19,6 +21,7 @@ typedef struct {
 typedef struct {
     int64_t epoch, batch; /* the next to train on */
     double sum, weight;   /* of the losses in the epoch so far, where a schedule follows them; else 0 */
+    BestSoFar best;
 } Position;
 
 /* Writes a note.  The caller frees the text; NULL: out of memory. */

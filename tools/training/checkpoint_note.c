@@ -1,8 +1,9 @@
-/* The note in a checkpoint, as JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...}}.
+/* The note in a checkpoint, as JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...},
+ * "best": {"of":, "step":, "epoch":, "value":, "since":, "counted":}}.
  *
  * A new option is compared on resume unless its row (exec/train/options.c) says that it changes nothing.  A note of an
  * earlier version may lack options; those cannot be compared. */
-#include "tools/checkpoint_note.h"
+#include "tools/training/checkpoint_note.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -86,6 +87,16 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
     return j;
 }
 
+/* The best evaluation so far; there is one to write once an evaluation has counted. */
+static bool add_best(json_t *j, const BestSoFar *b)
+{
+    json_t *best = json_pack("{s:o, s:I, s:I, s:I, s:f, s:I}", "of", json_of_text(b->of), "counted",
+                             (json_int_t)b->counted, "since", (json_int_t)b->since, "step", (json_int_t)b->step,
+                             "value", b->step < 0 ? 0. : b->value, "epoch", (json_int_t)b->epoch);
+
+    return best && !json_object_set_new(j, "best", best);
+}
+
 char *note_write(const RunFacts *now, Position at)
 {
     json_t *run = checkpoint_note_describe(now), *j;
@@ -98,6 +109,10 @@ char *note_write(const RunFacts *now, Position at)
     if (j && (at.sum != 0 || at.weight != 0) &&
         (json_object_set_new(j, "loss_sum", json_real(at.sum)) ||
          json_object_set_new(j, "loss_weight", json_real(at.weight)))) {
+        json_decref(j);
+        return NULL;
+    }
+    if (j && *at.best.of && !add_best(j, &at.best)) {
         json_decref(j);
         return NULL;
     }
@@ -161,6 +176,39 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     }
 }
 
+/* Reads the best evaluation so far; a note of an earlier version has none.  Another monitor begins anew, with a
+ * notice. */
+static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, int64_t step, const char *file,
+                        dpx_log_fn *warn, void *user)
+{
+    const json_t *best = json_object_get(j, "best");
+    const char *of = json_string_value(json_object_get(best, "of"));
+    char is[sizeof out->of], line[512];
+
+    *out = BEST_NONE;
+    if (!best)
+        return ST_OK;
+    out->step = json_integer_value(json_object_get(best, "step"));
+    out->epoch = json_integer_value(json_object_get(best, "epoch"));
+    out->value = json_number_value(json_object_get(best, "value"));
+    out->since = json_integer_value(json_object_get(best, "since"));
+    out->counted = json_integer_value(json_object_get(best, "counted"));
+    if (!of || !*of || strlen(of) >= sizeof out->of || out->step < -1 || out->step > step || out->epoch < 0 ||
+        out->since < 0 || out->counted < out->step || out->counted > step)
+        return FAIL(E_IO, "%s: the note's best evaluation is none of %" PRId64 " steps", file, step);
+    snprintf(out->of, sizeof out->of, "%s", of);
+    monitor_text(is, &now->monitor);
+    if (!*now->monitor.name || !strcmp(is, of))
+        return ST_OK;
+    snprintf(line, sizeof line,
+             "--resume: --monitor was '%s', is '%s' from here on: the best model is chosen among later evaluations", of,
+             is);
+    if (warn)
+        warn(user, DPX_LOG_WARNING, line);
+    *out = BEST_NONE;
+    return ST_OK;
+}
+
 /* Compares the note with this run and reads the position.  A step ends at most epochs_of_step epochs, so a position of
  * a later epoch is damaged; the batch may be that behind the last. */
 static Status checkpoint_note_compare(Position *out, const RunFacts *now, const json_t *j, int64_t step,
@@ -170,10 +218,10 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
                   batch = json_integer_value(json_object_get(j, "batch_size"));
     const json_t *had = json_object_get(j, "run");
     json_t *mine = checkpoint_note_describe(now);
-    const Position at = { .epoch = json_integer_value(json_object_get(j, "epoch")),
-                          .batch = json_integer_value(json_object_get(j, "batch")),
-                          .sum = json_number_value(json_object_get(j, "loss_sum")),
-                          .weight = json_number_value(json_object_get(j, "loss_weight")) };
+    Position at = { .epoch = json_integer_value(json_object_get(j, "epoch")),
+                    .batch = json_integer_value(json_object_get(j, "batch")),
+                    .sum = json_number_value(json_object_get(j, "loss_sum")),
+                    .weight = json_number_value(json_object_get(j, "loss_weight")) };
     Problems differ = { 0 };
     Status st;
 
@@ -191,6 +239,8 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
     if (!st && (at.batch < 0 || at.batch > now->batches))
         st = FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
                   at.batch, now->batches);
+    if (!st)
+        st = read_best(&at.best, now, j, step, file, warn, user);
     if (!st) {
         *out = at;
         compare_facts(&differ, now, mine, had, true, warn, user);

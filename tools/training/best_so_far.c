@@ -1,0 +1,94 @@
+/* The best evaluation of a run so far. */
+#include "tools/training/best_so_far.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Whether the metric of the run is named so: "recall" and "recall:macro" both name recall:macro. */
+static bool names_metric(const char *name, const char *metric)
+{
+    const size_t n = strlen(name);
+
+    return !strncmp(metric, name, n) && (!metric[n] || metric[n] == ':');
+}
+
+static bool is_number(const char *metric)
+{
+    return strcmp(metric, "none") != 0 && !names_metric("confusion-matrix", metric);
+}
+
+Status monitor_read(Monitor *out, const Args *a, bool evaluates)
+{
+    static const char *const need[] = { "monitor", "patience", "no-best" };
+    const char *metric = dpx_options_get(a->options, "metric"), *given = args_value(a, "monitor");
+    const bool falls = dpx_metric_falls(a->options) != 0;
+    Problems wrong = { 0 };
+    size_t n;
+    bool directed;
+
+    *out = (Monitor){ .name = "" };
+    for (size_t i = 0; i < sizeof need / sizeof *need && !evaluates; i++)
+        if (args_has(a, need[i]))
+            problems_add(&wrong, "--%s", need[i]);
+    TRY(problems_fail(&wrong, E_INVALID, "without --val there are no evaluations to choose a model by: leave out"));
+    if (!evaluates)
+        return ST_OK;
+    if (!given) {
+        snprintf(out->name, sizeof out->name, "%s", is_number(metric) ? metric : "loss");
+        out->rises = is_number(metric) && !falls;
+        return ST_OK;
+    }
+    n = strlen(given);
+    if (n >= MONITOR_TEXT)
+        return FAIL(E_INVALID, "--monitor: expected METRIC[:max|min], found %zu letters", n);
+    directed = n > 4 && (!strcmp(given + n - 4, ":max") || !strcmp(given + n - 4, ":min"));
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(directed ? n - 4 : n), given);
+    if (strcmp(out->name, "loss") != 0 && !(is_number(metric) && names_metric(out->name, metric)))
+        return FAIL(E_INVALID, "--monitor %s: the run measures no such number; expected loss%s%s, or give --metric",
+                    out->name, is_number(metric) ? " or " : "", is_number(metric) ? metric : "");
+    out->rises = strcmp(out->name, "loss") != 0 && !falls;
+    if (strcmp(out->name, "loss") != 0)
+        snprintf(out->name, sizeof out->name, "%s", metric);
+    if (directed)
+        out->rises = !strcmp(given + n - 4, ":max");
+    return ST_OK;
+}
+
+void monitor_text(char text[MONITOR_TEXT + 8], const Monitor *m)
+{
+    snprintf(text, MONITOR_TEXT + 8, "%s:%s", m->name, m->rises ? "max" : "min");
+}
+
+Status monitor_lead_schedule(const Monitor *m, const Args *a)
+{
+    enum { BEFORE_MODE = 6 /* arguments of plateau */ };
+    const char *given = dpx_options_get(a->options, "lr-schedule");
+    char text[256], colons[BEFORE_MODE + 2] = "";
+    int n = 0;
+
+    if (!args_has(a, "monitor") || strncmp(given, "plateau", strlen("plateau")) != 0 || !strcmp(m->name, "loss"))
+        return ST_OK;
+    for (const char *c = given; *c; c++)
+        n += *c == ':';
+    if (n > BEFORE_MODE) /* MODE is given */
+        return ST_OK;
+    memset(colons, ':', (size_t)(BEFORE_MODE + 1 - n));
+    snprintf(text, sizeof text, "%s%s%s", given, colons, m->rises ? "max" : "min-metric");
+    return (Status)dpx_options_set(a->options, "lr-schedule", text);
+}
+
+bool best_take(BestSoFar *b, const Monitor *m, double value, int64_t step, int64_t epoch)
+{
+    const bool better = isfinite(value) && (b->step < 0 || (m->rises ? value > b->value : value < b->value));
+
+    monitor_text(b->of, m);
+    b->counted = step;
+    b->since = better ? 0 : b->since + 1;
+    if (!better)
+        return false;
+    b->step = step;
+    b->epoch = epoch;
+    b->value = value;
+    return true;
+}

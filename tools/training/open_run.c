@@ -1,0 +1,302 @@
+/* Preparation of dpexec train: reads counts, data and model, opens the folder and resumes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "graph/base/numtext.h"
+#include "graph/base/outfile.h"
+#include "tools/feed/input_members.h"
+#include "tools/training/training.h"
+
+enum { TRACE_EVENTS = 1 << 18 }; /* 8 MiB; later events are dropped */
+
+/* E_INVALID when n times `each` batches, and some for rounding, do not fit an int64_t. */
+static Status check_batches(int64_t n, const char *flag, int64_t each, const char *of)
+{
+    const int64_t most = INT64_MAX / 2 / each;
+
+    return n > most ? FAIL(E_INVALID, "--%s %" PRId64 ": of %s%" PRId64 " batches each, expected at most %" PRId64,
+                           flag, n, of, each, most)
+                    : ST_OK;
+}
+
+/* Reads a time: "90s", "10m", "2h".  false: it is none. */
+static bool read_time(double *seconds, const char *text)
+{
+    const size_t n = strlen(text);
+    double number;
+
+    if (n < 2 || !strchr("smh", text[n - 1]) || !text_to_float64(&number, text, n - 1) || !(number > 0) ||
+        !(number <= 1e7))
+        return false;
+    *seconds = number * (text[n - 1] == 's' ? 1 : text[n - 1] == 'm' ? 60 : 3600);
+    return true;
+}
+
+/* A whole number from 1 with `unit` behind it, or without one for '\0'; 0: the text is none. */
+static int64_t read_units(const char *text, char unit)
+{
+    const size_t digits = strspn(text, "0123456789");
+
+    return digits && digits < 19 && text[digits] == unit && (!unit || !text[digits + 1]) ? strtoll(text, NULL, 10) : 0;
+}
+
+/* Reads how often checkpoints are written, how many stay, and what ends the run early. */
+static Status read_ends(Run *r)
+{
+    const Args *a = r->args;
+    const char *every = args_value(a, "checkpoint-every"), *limit = args_value(a, "time-limit"),
+               *keep = args_value(a, "keep");
+
+    if (every && !(r->save_steps = read_units(every, '\0')) && !(r->save_epochs = read_units(every, 'e')) &&
+        !read_time(&r->save_seconds, every))
+        return FAIL(E_INVALID,
+                    "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '%s'",
+                    every);
+    if (limit && !read_time(&r->time_limit, limit))
+        return FAIL(E_INVALID, "--time-limit: expected a time (90s, 10m, 2h), found '%s'", limit);
+    r->keep = keep && strcmp(keep, "all") ? read_units(keep, '\0') : keep ? 0 : 2;
+    if (keep && !r->keep && strcmp(keep, "all"))
+        return FAIL(E_INVALID, "--keep: expected a whole number from 1, or all, found '%s'", keep);
+    TRY(args_int(&r->patience, a, "patience", 0, 1, 1000000000));
+    TRY(monitor_read(&r->facts.monitor, a, args_has(a, "val") || args_has(a, "val-split")));
+    return monitor_lead_schedule(&r->facts.monitor, a);
+}
+
+static Status read_counts(Run *r)
+{
+    const Args *a = r->args;
+    int64_t per_epoch, groups, most;
+
+    TRY(args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
+    TRY(args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    TRY(args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
+    per_epoch = loader_batches(r->loader);
+    if (!per_epoch)
+        return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64,
+                    r->train.data->samples, r->batch_size);
+    TRY(check_batches(r->epochs, "epochs", per_epoch, ""));
+    TRY(check_batches(r->steps, "steps", r->accumulate, "--accumulate "));
+    groups = (per_epoch + r->accumulate - 1) / r->accumulate;
+    most = r->across_epochs ? (r->epochs * per_epoch + r->accumulate - 1) / r->accumulate : r->epochs * groups;
+    if (r->epochs && (!r->steps || most < r->steps))
+        r->steps = most;
+    if (!r->epochs)
+        r->epochs = r->across_epochs ? (r->steps * r->accumulate + per_epoch - 1) / per_epoch
+                                     : (r->steps + groups - 1) / groups;
+    if (!args_has(a, "drop-last") && r->steps * r->accumulate >= per_epoch)
+        TRY(args_count(a, "samples", r->train.data->samples));
+    return args_count(a, "total-steps", r->steps);
+}
+
+static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
+{
+    tool_set_purpose(&r->world, "the check of --%s", flag);
+    if (!feed->fitted)
+        feed->fitted = json_incref(r->train.fitted);
+    TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
+    TRY(feed_check_target(feed, &r->train));
+    TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
+    return digest_check(feed->data, feed->source, r->world.world, world_share_of(&r->world));
+}
+
+/* Lets the loader draw from all classes alike. */
+static Status open_strata(Run *r, LoaderOptions *how)
+{
+    int64_t *number;
+
+    if (args_has(r->args, "no-shuffle"))
+        return FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle");
+    TRY(feed_strata(&r->strata, &number, &r->train, r->args, "balanced"));
+    free(number);
+    how->balanced = &r->strata;
+    return ST_OK;
+}
+
+static Status open_data(Run *r)
+{
+    const Args *a = r->args;
+    Progress *log = r->world.rank ? NULL : &r->progress;
+    LoaderOptions how = { .shuffle = !args_has(a, "no-shuffle"),
+                          .drop_last = args_has(a, "drop-last"),
+                          .group_by_length = args_has(a, "group-by-length"),
+                          .training = true,
+                          .log = report_log,
+                          .user = &r->progress };
+
+    if (!*dpx_options_get(a->options, "batch-size"))
+        TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
+    how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
+    how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
+    r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
+    r->across_epochs = !strcmp(dpx_options_get(a->options, "accumulate-across-epochs"), "true");
+    TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
+    TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
+    TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
+    if (args_has(a, "val") && args_has(a, "val-split"))
+        return FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val");
+    TRY(open_feed(r, &r->train, "data", log));
+    TRY(feed_class_weights(a, &r->train, r->facts.class_weights));
+    TRY(feed_fitted_digest(&r->train, r->facts.fitted));
+    if (!args_has(a, "resume")) /* a checkpoint holds what the run decided by it */
+        TRY(feed_target_shape(a, &r->train, r->batch_size));
+    TRY(feed_input_shapes(a, &r->train, r->batch_size));
+    tool_set_purpose(&r->world, "the digest of --data");
+    TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
+    if (args_has(a, "val"))
+        TRY(open_feed(r, &r->val, "val", log));
+    else if (r->train.held)
+        feed_take_held(&r->val, &r->train);
+    else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
+        progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
+                      dpx_options_get(a->options, "metric"));
+    if (args_has(a, "balanced"))
+        TRY(open_strata(r, &how));
+    TRY(feed_workers(&r->workers, a, &r->train));
+    how.workers = r->workers;
+    TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
+    return read_counts(r);
+}
+
+/* Notes data and flags that must be equal in all processes; the library does so for options. */
+static Status note_given(const Run *r)
+{
+    static const char *const same[] = { "epochs",           "steps",        "no-shuffle",      "drop-last",
+                                        "eval-every",       "pad-multiple", "group-by-length", "monitor",
+                                        "checkpoint-every", "patience",     "no-best",         "time-limit" };
+
+    TRY(world_note_data(&r->world, "--data of digest", &r->train));
+    if (r->val.data)
+        TRY(world_note_data(&r->world, "--val of digest", &r->val));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        TRY(world_note_flag(&r->world, r->args, same[i]));
+    if (r->world.world)
+        TRY((Status)dpx_world_note(r->world.world, "--trace", args_has(r->args, "trace") ? "given" : "not given"));
+    if (r->world.world && strcmp(dpx_options_get(r->args->options, "shard"), "none")) /* all take part in checkpoints */
+        TRY((Status)dpx_world_note(r->world.world, "--out", args_has(r->args, "out") ? "given" : "not given"));
+    return world_note_flag(&r->world, r->args, "resume");
+}
+
+/* Sets *from to NULL when the run in the folder ended before its first checkpoint: it begins again. */
+static Status find_checkpoint(const char **from, Run *r)
+{
+    bool kept = true;
+
+    if (*from)
+        TRY(run_dir_check_resume(&kept, *from, !r->world.rank));
+    if (kept)
+        return ST_OK;
+    if (!r->world.rank)
+        progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again",
+                      *from);
+    *from = NULL;
+    return ST_OK;
+}
+
+/* Lets a resumed run split its batches as before, on any devices, unless the user says otherwise: takes the option from
+ * a checkpoint.  The checkpoint that is loaded later must have the same value. */
+static Status keep_option(const Args *a, const char *name)
+{
+    char *text;
+    Status st = ST_OK;
+
+    if (!args_has(a, "resume") || (args_has(a, name) && strcmp(args_value(a, name), "auto")))
+        return ST_OK;
+    if ((text = note_find(args_value(a, "resume"), name)) && *text)
+        st = (Status)dpx_options_set(a->options, name, text);
+    free(text);
+    return st;
+}
+
+/* Loads the model and the data, and creates the trainer. */
+static Status load_all(Run *r)
+{
+    static const char *const kept[] = { "replicas", "split", "links" }, *const decided[] = { "split", "links" };
+    const Args *a = r->args;
+    int observes;
+
+    if (args_has(a, "trace") && !r->world.rank && outfile_check(args_value(a, "trace")))
+        return FAIL(E_IO, "--trace %s", status_message());
+    TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
+    TRY(read_ends(r));
+    TRY(note_check_model(a));
+    TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
+    TRY(open_data(r));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        TRY(keep_option(a, kept[i]));
+    TRY(note_given(r));
+    TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
+    observes = dpx_trainer_observes(r->trainer);
+    if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
+        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
+    if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
+        return FAIL(E_INVALID,
+                    "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) /* for args.json and checkpoints */
+        if (*dpx_trainer_option(r->trainer, decided[i]))
+            TRY((Status)dpx_options_set(a->options, decided[i], dpx_trainer_option(r->trainer, decided[i])));
+    if (r->world.world)
+        TRY(loader_share(r->loader, r->trainer));
+    if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
+        TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
+    return ST_OK;
+}
+
+Status open_run(Run *r)
+{
+    const Args *a = r->args;
+    struct stat x, y;
+    const char *from = args_value(a, "resume"), *out = args_value(a, "out") ? args_value(a, "out") : from;
+    bool same = false;
+
+    TRY(load_all(r));
+    run_has_begun();
+    r->saved_at = seconds_now();
+    TRY(find_checkpoint(&from, r));
+    if (out)
+        TRY(run_dir_check_names(r->model));
+    r->keeps = out != NULL;
+    if (out && !r->world.rank) {
+        same = from && !stat(out, &x) && !stat(from, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+
+        TRY(run_dir_open(&r->dir, out, same));
+        r->has_dir = true;
+        if (*r->dir.aside)
+            progress_line(
+                &r->progress,
+                "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now "
+                "%s",
+                out, r->dir.aside);
+    } else if (!out && args_has(a, "checkpoint-every"))
+        return FAIL(E_INVALID, "--checkpoint-every needs --out");
+
+    r->facts.args = a;
+    r->facts.samples = r->train.data->samples;
+    r->facts.batches = loader_batches(r->loader);
+    r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
+    r->facts.replicas = dpx_trainer_replicas(r->trainer);
+    r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
+    if (from)
+        TRY(resume(r, from, same));
+    r->early = r->patience && r->at.best.since >= r->patience; /* the run had stopped */
+    if (r->has_dir) { /* a refused --resume leaves the old run's as they are */
+        TRY(run_dir_write_args(&r->dir, a));
+        TRY(feed_write_fitted(&r->train, r->dir.path));
+    }
+    return from ? rewind_metrics(r) : ST_OK;
+}
+
+void close_run(Run *r, int failed)
+{
+    progress_end(&r->progress);
+    loader_free(r->loader);
+    feed_close(&r->val);
+    feed_close(&r->train);
+    strata_free(&r->strata);
+    run_dir_close(&r->dir);
+    dpx_trainer_free(r->trainer);
+    dpx_model_free(r->model);
+    world_close(&r->world, failed);
+}

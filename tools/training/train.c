@@ -1,0 +1,210 @@
+/* dpexec train: epochs of steps, with evaluation, checkpoints and a run folder. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/training/training.h"
+
+static const Flag flags[] = {
+    { "data", "SRC", "training data" },
+    { "val", "SRC", "data to evaluate on" },
+    { "val-split", "F",
+      "evaluate on this part of --data, 0.1 for a tenth, and train on the rest; the same of each class" },
+    SOURCE_FLAGS,
+    { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
+    { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
+    SEQUENCE_FLAGS,
+    { "epochs", "N", "passes over the data [1, unless --steps is given]" },
+    { "steps", "N", "optimizer steps, whatever the epochs" },
+    { "no-shuffle", NULL, "keep the order of the data" },
+    { "group-by-length", NULL, "put sequences of similar length into a batch" },
+    { "drop-last", NULL, "drop the last, smaller batch of each epoch" },
+    { "out", "DIR", "folder for args.json, metrics.jsonl, checkpoints/ and model.onnx" },
+    { "checkpoint-every", "EVERY",
+      "steps between checkpoints (500), epochs (1e) or a time (90s, 10m, 2h) [only at the end]" },
+    { "keep", "K", "newest checkpoints that stay, besides the best one's; all [2]" },
+    { "monitor", "METRIC[:max|min]", "figure of --val that decides which model is the best [--metric, else loss]" },
+    { "patience", "N", "stop after N evaluations in a row without a better one [never]" },
+    { "no-best", NULL, "write no best.onnx" },
+    { "time-limit", "TIME", "stop after this time (90s, 10m, 2h) and write all files; --resume goes on" },
+    { "resume", "DIR", "continue from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
+    { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
+    { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
+    { "dry-run", NULL,
+      "print what each device would execute and the memory it needs, and run nothing; no data is read" },
+    { "quiet", NULL, "print nothing but warnings, errors and the result" },
+    WORLD_FLAGS,
+    { NULL, NULL, NULL },
+};
+
+const Command command_train = { "train",
+                                "MODEL.onnx --data SRC --loss KIND [options]",
+                                "Trains a model and writes it for inference.",
+                                flags,
+                                ALL_OPTIONS,
+                                1,
+                                1 };
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t caught, has_begun;
+
+/* The first signal asks for a checkpoint, the second ends the process at once.  Before the run has begun there is
+ * nothing to keep, so the first signal ends it, too. */
+static void on_signal(int sig)
+{
+    static const char early[] = "dpexec: stopped by a signal before the first step\n";
+    ssize_t n = has_begun ? 0 : write(STDERR_FILENO, early, sizeof early - 1);
+
+    if (caught || !has_begun || n < 0)
+        _exit(128 + sig);
+    caught = sig;
+}
+
+void run_has_begun(void) { has_begun = true; }
+
+Status agree_on_end(Run *r, bool over)
+{
+    enum { SAVE = 1, TOO_LONG = 2, SIGNAL = 4 };
+    const double now = seconds_now();
+    int what = SIGNAL * (int)caught;
+
+    tool_set_purpose(&r->world,
+                     over ? "the end, when all files are written" : "whether the run goes on after step %" PRId64,
+                     r->begun);
+    if (!caught && !over && !r->world.rank) {
+        if (r->save_seconds > 0 && now - r->saved_at >= r->save_seconds)
+            what = SAVE;
+        if (r->time_limit > 0 && now - r->progress.start >= r->time_limit)
+            what = TOO_LONG;
+    }
+    TRY(world_most(&what, &r->world, what));
+    r->signal = what / SIGNAL;
+    r->save_due |= what == SAVE;
+    r->too_long |= what == TOO_LONG;
+    return ST_OK;
+}
+
+/* Prints what the run has come to.  The last line is that of an early stop, else the path of the model. */
+static Status print_result(Run *r)
+{
+    const BestSoFar *best = r->val.data && r->at.best.step >= 0 ? &r->at.best : NULL;
+    char path[4096], text[4400];
+
+    printf("trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s", seconds_now() - r->progress.start);
+    if (r->eval_step < 0 && !isnan(r->last_loss))
+        printf(", loss %.6g", shown_number(r->last_loss));
+    if (r->eval_step >= 0)
+        printf(": eval loss %.6g", r->last_eval.loss);
+    if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
+        printf(", eval %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
+    if (r->skipped)
+        printf(", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale", r->skipped,
+               r->step - r->first, r->step - r->first == 1 ? "" : "s");
+    printf("\n");
+    if (r->too_long)
+        printf("stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s\n", args_value(r->args, "time-limit"),
+               r->step, r->steps, r->has_dir ? "; --resume goes on from here" : "");
+    if (best)
+        describe_best(text, r);
+    if (best && !r->early)
+        printf("%s\n", text);
+    if (r->has_dir)
+        printf("model: %s\n", run_dir_file(&r->dir, "model.onnx", path));
+    if (r->early && r->eval_every)
+        printf("stopped early at step %" PRId64 "%s%s\n", r->step, best ? "; " : "", best ? text : "");
+    else if (r->early)
+        printf("stopped early at epoch %" PRId64 "%s%s\n", r->at.epoch + (r->at.batch > 0), best ? "; " : "",
+               best ? text : "");
+    return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
+}
+
+static Status finish_run(Run *r)
+{
+    char path[4096];
+
+    warn_of_skipped(r);
+    if (!r->too_long)
+        TRY(judge_now(r, false));
+    TRY(save(r));
+    if (r->keeps)
+        TRY((Status)dpx_trainer_export(r->trainer, r->has_dir ? run_dir_file(&r->dir, "model.onnx", path) : NULL));
+    if (args_has(r->args, "trace") && !r->world.rank)
+        TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
+    progress_end(&r->progress);
+    TRY(agree_on_end(r, true)); /* the others end when rank 0 has written everything, or fail with it */
+    return r->world.rank ? ST_OK : print_result(r);
+}
+
+static Status train(Run *r)
+{
+    if (!strcmp(dpx_options_get(r->args->options, "loss"), "none")) {
+        char forms[256];
+        int n = 0;
+
+        for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
+            n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                          !i                                  ? ""
+                          : dpx_choice_at("loss", i + 1).name ? ", "
+                                                              : " or ",
+                          dpx_choice_at("loss", i).form);
+        return FAIL(E_INVALID, "--loss is missing: %s", forms);
+    }
+    if (args_has(r->args, "dry-run"))
+        return print_plan(r->args, r->progress.quiet);
+    TRY(open_run(r));
+    r->first = r->step;
+    r->is_nll = !strcmp(dpx_options_get(r->args->options, "loss"), "nll");
+    r->running = true;
+    while (r->step < r->steps && run_goes_on(r))
+        TRY(run_epoch(r));
+    r->too_long &= r->step < r->steps && !r->early;
+    if (!r->signal)
+        return finish_run(r);
+    TRY(save(r));
+    TRY(agree_on_end(r, true));
+    if (!r->world.rank)
+        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
+                      r->has_dir ? "; --resume goes on from here" : "");
+    return ST_OK;
+}
+
+int run_train(const Args *a)
+{
+    const struct sigaction catch = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN };
+    Run r = { .args = a,
+              .at = { .best = BEST_NONE },
+              .eval_step = -1,
+              .last_loss = NAN,
+              .saved_step = -1,
+              .dir = { .lock = -1, .best = -1 } };
+    int code = EXIT_DONE;
+    Status st;
+
+    progress_start(&r.progress, args_has(a, "quiet"));
+    if (!(st = world_open(&r.world, a))) { /* until here a signal ends the process at once */
+        r.progress.quiet |= r.world.rank > 0;
+        sigaction(SIGINT, &catch, NULL);
+        sigaction(SIGTERM, &catch, NULL);
+        sigaction(SIGXFSZ, &ignore, NULL); /* a file over the limit is an error of write(), like a full disk */
+        st = train(&r);
+        if (st && r.world.world) {
+            dpx_world_abort(r.world.world, dpx_error());
+            st = status_prefix(st, "rank %d", r.world.rank);
+        }
+    }
+    progress_end(&r.progress);
+    if (st)
+        code = args_failed(a, "dpexec", st);
+    if (st && r.running)
+        code = EXIT_FAILED;
+    if (!st && !r.signal && lacks_loss(&r)) {
+        warn_of_eval(&r, true);
+        code = EXIT_FAILED;
+    }
+    close_run(&r, st ? code : 0);
+    return !st && r.signal ? 128 + r.signal : code;
+}

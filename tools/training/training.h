@@ -1,0 +1,109 @@
+/* The state of dpexec train, and what its parts do: preparation (open_run.c), the loop (step_loop.c), evaluations
+ * (judge.c), checkpoints and the best model (keep_state.c). */
+#ifndef DPX_TOOLS_TRAINING_H
+#define DPX_TOOLS_TRAINING_H
+
+#include <signal.h>
+
+#include "tools/commands.h"
+#include "tools/evaluate.h"
+#include "tools/progress.h"
+#include "tools/training/checkpoint_note.h"
+#include "tools/training/run_dir.h"
+#include "tools/world.h"
+
+typedef struct {
+    const Args *args;
+    dpx_model *model;
+    dpx_trainer *trainer;
+    Feed train, val;
+    Strata strata; /* of --balanced */
+    int workers;   /* threads of each loader */
+    Loader *loader;
+    RunDir dir;
+    Progress progress;
+    bool across_epochs; /* groups of batches */
+    int64_t batch_size, accumulate, epochs, steps, eval_every;
+    int64_t save_steps, save_epochs; /* --checkpoint-every as N or Ne; 0: not so */
+    double save_seconds, time_limit; /* --checkpoint-every as a time, --time-limit; 0: none */
+    int64_t keep;                    /* checkpoints besides the best; 0: all */
+    int64_t patience;                /* evaluations that may be no better; 0: any number */
+    RunFacts facts;
+    Position at;
+    int64_t begun, step;  /* steps begun; those whose result is known */
+    int64_t saved_step;   /* of the checkpoint that holds the present state; -1: none does */
+    double saved_at;      /* when the last checkpoint was written, or the run began */
+    bool save_due;        /* a checkpoint is to be written after this step, or its epoch */
+    bool early, too_long; /* the run ends: by --patience; by --time-limit */
+    double since;         /* when the last result was known */
+    ToolWorld world;
+    int signal;          /* that ends the run, caught by any process; 0: none */
+    bool keeps, has_dir; /* there is a folder; this process writes it */
+    bool running;        /* the command line and the files were right */
+    EvalResult last_eval;
+    int64_t eval_step;   /* of last_eval; -1: none yet */
+    bool warned_of_eval; /* the loss of an evaluation is not finite, and the user was warned */
+    double last_loss;    /* of a step of this run; NaN: none yet */
+    bool is_nll;         /* --loss nll, whose loss was not negative so far */
+    int64_t first;       /* steps that were done when the run began or was resumed */
+    int64_t skipped;     /* steps since then whose gradients were not finite at their loss scale */
+    bool warned_of_skipped;
+    int64_t positions, computed; /* counted by the trainer before the epoch */
+    bool resumed;                /* the bytes read to resume are not logged yet */
+} Run;
+
+/* ---- train.c ---- */
+
+/* A signal before the run has begun ends the process at once, later it asks for a checkpoint. */
+void run_has_begun(void);
+/* Between two steps, finds out whether any process has caught a signal, and whether on rank 0 the time limit has come
+ * or a checkpoint is due by time: all processes stop after the same step.  `over`: this was the last step. */
+Status agree_on_end(Run *r, bool over) CHECKED;
+/* Whether the run goes on to another step. */
+static inline bool run_goes_on(const Run *r) { return !r->signal && !r->early && !r->too_long; }
+
+/* ---- open_run.c ---- */
+
+/* Loads everything, opens the run's folder and resumes. */
+Status open_run(Run *r) CHECKED;
+void close_run(Run *r, int failed);
+
+/* ---- step_loop.c ---- */
+
+/* Trains on the rest of the present epoch.  Stops between two steps when the last step is done, or the run ends
+ * early. */
+Status run_epoch(Run *r) CHECKED;
+/* Warns, once, at the end of an epoch or the run, that a fixed loss scale is too large. */
+void warn_of_skipped(Run *r);
+
+/* ---- judge.c ---- */
+
+/* Whether the loss of the last evaluation is not finite.  The model is written all the same. */
+bool lacks_loss(const Run *r);
+/* Warns of such a loss.  Bad evaluation data need not stop a run, so it is a warning at the first evaluation, and with
+ * `ends` an error that goes with the exit status of the run. */
+void warn_of_eval(Run *r, bool ends);
+/* Evaluates the model, unless this step was evaluated. */
+Status evaluate_now(Run *r) CHECKED;
+/* Evaluates, and counts the evaluation: it may be the best, or the last one that patience allows.  `within`: in the
+ * middle of an accumulated group, where there can be no checkpoint. */
+Status judge_now(Run *r, bool within) CHECKED;
+/* judge_now where the run's schedule asks for an evaluation: learning-rate schedules may follow it. */
+Status judge_and_observe(Run *r, bool within) CHECKED;
+/* Writes what was the best to `text`: "best epoch 8: eval accuracy 0.9867 -> runs/x/best.onnx". */
+void describe_best(char text[4400], const Run *r);
+
+/* ---- keep_state.c ---- */
+
+/* Writes a checkpoint, unless there is one of the present state.  The other processes contribute the parts of the state
+ * that they hold. */
+Status save(Run *r) CHECKED;
+/* Writes the present model as the best one. */
+Status write_best(Run *r) CHECKED;
+/* Continues from the newest checkpoint of the run in the folder `from`; `same`: which is the folder of this run. */
+Status resume(Run *r, const char *from, bool same) CHECKED;
+/* Drops the lines of later steps from metrics.jsonl.  An evaluation of this step is repeated, because the data may have
+ * changed, and replaces its line. */
+Status rewind_metrics(Run *r) CHECKED;
+
+#endif
