@@ -19,7 +19,7 @@ import time
 import numpy as np
 
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-TRAIN = ["--loss", "cross-entropy", "--optimizer", "adam", "--threads", "1"]
+TRAIN = ["--loss", "cross-entropy", "--optimizer", "adam", "--threads", "1", "--out", "none"]
 
 
 def export(path, layers, length, width=768, heads=12, words=50257, longest=1024):

@@ -140,8 +140,7 @@ DPX_API void dpx_options_free(dpx_options *options);
  * inputs and outputs are then those of the whole.  "input-value" makes inputs constants.  Give the same options to the
  * model's trainer; dpx_trainer_export writes the model without the joined graphs. */
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
-/* For example ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*"), ("tune", "true").  A repeatable option
- * adds the value to its list. */
+/* For example ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
  * returns the number of tensors (an optional tensor: 1); those of a sequence become inputs "NAME.0", "NAME.1" ..., an
@@ -210,8 +209,7 @@ DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options,
 
 /* ---- operators of the embedder's own (docs/own-operators.md) ---- */
 
-/* A set of operators for dpx_options_set_operators, made before the models that use them.  Models, trainers and options
- * keep references to it. */
+/* A set of operators for dpx_options_set_operators, made before the models that use them, which keep references. */
 typedef struct dpx_operators dpx_operators;
 /* A node of such an operator, valid during a call of one of its functions. */
 typedef struct dpx_node dpx_node;
@@ -411,13 +409,11 @@ DPX_API int dpx_world_rank(const dpx_world *world); /* NULL: 0 */
  * fails; after a failure MPI keeps references to the world and must not be finalized: see dpx_world_end. */
 DPX_API void dpx_world_leave(dpx_world *world);
 /* For programs that exit with a failed world: over MPI, waits some seconds for the other processes to report why they
- * fail, then ends all processes, this one too, with the exit status (MPI_Abort).  Without MPI it has no effect.  NULL
- * is legal. */
+ * fail, then ends all processes with the exit status (MPI_Abort).  Without MPI it has no effect.  NULL is legal. */
 DPX_API void dpx_world_end(dpx_world *world, int status);
 /* Sends the others the reason why this process cannot go on.  Failed steps do so themselves.  NULL is legal. */
 DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
-/* Notes a value that must be equal in all processes, besides model and options.  dpx_world_agree and the next trainer
- * compare all notes. */
+/* Notes a value that must be equal in all processes.  dpx_world_agree and the next trainer compare all notes. */
 DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
 DPX_API dpx_status dpx_world_agree(dpx_world *world) DPX_CHECKED;
 /* Every process calls them: they return the largest `mine`, and the sum of all modulo 2^64. */
@@ -544,8 +540,7 @@ DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *n
 /* Called once for every copy of a node that replication makes, so that copies may share data.  `node` is the name of a
  * node of the model as loaded, or of a call of an ONNX function, which is the prefix of its nodes' names ("encoder" of
  * "encoder/add").  `copy` is the replica's number in the whole world.  All copies in this process share the node's
- * *context, NULL at first; `release` (NULL: none) receives it when the trainer is freed.  A status other than DPX_OK
- * ends the calls. */
+ * *context, NULL at first; `release` (NULL: none) receives it when the trainer is freed.  A failure ends the calls. */
 typedef dpx_status dpx_replicate_fn(void *user, const char *node, int copy, void **context);
 /* Each dpx_trainer_create with these options ends with this dpx_trainer_on_replicate, and fails if a callback does. */
 DPX_API dpx_status dpx_options_on_replicate(dpx_options *options, const char *pattern, dpx_replicate_fn *replicate,
@@ -643,8 +638,7 @@ DPX_API dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tens
  * The thread that calls the step calls it for each replica of this process in turn, also for one without samples.
  * `part` holds the replica's samples of split tensors, and all of the others.  The function may set other types, shapes
  * and data in `part`, with the same number of samples and otherwise equal shapes on all replicas; of tensors that are
- * not split the first replica's are used.  Its data are copied; the given buffers must not be written.  A status other
- * than DPX_OK fails the step. */
+ * not split the first replica's are used.  Its data are copied; given buffers are not written. */
 typedef dpx_status dpx_preprocess_fn(void *user, int training, int replica, dpx_tensor *part, int n);
 /* Sets it for all later batches, also of inference; NULL: none.  No gradient flows through it. */
 DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn *preprocess, void *user) DPX_CHECKED;
@@ -652,8 +646,7 @@ DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn 
 /* With `out` NULL, train_step, train_part and train_flush only begin a step on GPUs: they return when the batch has
  * been copied, so the host can prepare the next one.  train_result waits for the oldest step begun whose result was not
  * taken, and gives the result; micro-batches that complete no group have none.  At most two results may be pending,
- * none when a step is called with an `out`.  A failure may show in a later call.  On the CPU a step ends before
- * train_step returns. */
+ * none when a step is called with an `out`.  A failure may show in a later call.  On the CPU a call is a step. */
 DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun continue after the call */
 /* Applies the micro-batches accumulated so far, the last, incomplete group of an epoch; no effect when there are none.
@@ -671,8 +664,7 @@ DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
 
 /* Reports an evaluation to "lr-schedule" plateau, of the run or of a group: learning rates of later steps depend on the
  * loss (mode min) or the metric (modes max, min-metric; DPX_INVALID for NaN).  No effect before the end of the warm-up,
- * or for a step that was observed before, as after resuming.  In a world all processes call it between the same steps;
- * rank 0's numbers are used. */
+ * or for a step that was observed before, as after resuming.  All processes call it; rank 0's numbers count. */
 DPX_API dpx_status dpx_trainer_observe(dpx_trainer *t, double loss, double metric) DPX_CHECKED;
 enum { DPX_OBSERVES_LOSS = 1, DPX_OBSERVES_METRIC = 2 };
 DPX_API int dpx_trainer_observes(const dpx_trainer *t); /* bit mask; 0: no schedule depends on evaluations */

@@ -51,7 +51,7 @@ work=$(mktemp -d)
 passed=0
 failed=0
 skipped=()
-export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
+export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1 DPEXEC_RUNS=none
 
 # ---- what there is ----
 

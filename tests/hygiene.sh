@@ -70,7 +70,7 @@ cached='kernels/cuda/plugin/cudnn_attention'      # a key of the process, which 
 check 'text that machines read is written without the locale' "$(echo $library $tools | tr ' ' '\n' |
     grep -vxE "($people|$cached|graph/base/numtext)\.c" | xargs awk -v sign="[-+ 0#']*" 'BEGIN { RS = "[;{}]" }
     $0 ~ "\"([^\"\\\\]|\\\\.)*%" sign "([0-9]+|[*])?([.]([0-9]+|[*]))?l?[efgaEFGA]([^a-zA-Z]|$)" &&
-    !/(FAIL|problems_add|problems_fail|report_note|status_prefix|progress_line|fprintf\(stderr,|[^a-z_]printf\()/ {
+    !/(FAIL|problems_add|problems_fail|report_note|status_prefix|text_format|progress_(line|log|result)|fprintf\(stderr,|[^a-z_]printf\()/ {
         gsub(/[[:space:]]+/, " "); print FILENAME ":" $0 }')"
 check 'letters are letters in every locale' "$(grep -nE '\<(is(alnum|alpha|space|upper|lower|print|punct)|to(lower|upper)|strn?casecmp)\(' $readers)"
 # What a tensor takes depends on its layout; rows of a tensor by shape_count() and one element's address are not meant.

@@ -20,6 +20,7 @@ build=$(cd "${1:-$root/build}" && pwd) || exit 2
 shift
 cd "$root" || exit 2
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export DPEXEC_RUNS=${DPEXEC_RUNS:-none}          # runs without --out write nothing
 export DPEXEC_CACHE_DIR=${DPEXEC_CACHE_DIR:-${DPEXEC_SIM_CACHE:-$build/sim-cache}}      # not in the home of who runs them
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT

@@ -65,7 +65,7 @@ def run(build, folder, devices, steps):
     out = folder / f"{devices}_{steps}".replace("*", "x")
     subprocess.run(["valgrind", "--tool=callgrind", "--cache-sim=no", f"--callgrind-out-file={out}", build / "dpexec", "train",
                     ROOT / "models/mlp.onnx", "--data", folder / "data.npz", "--loss", "cross-entropy", "--batch-size", "8", "--steps", str(steps),
-                    "--devices", devices, "--threads", "1", "--quiet"], check=True, capture_output=True, cwd=folder,
+                    "--devices", devices, "--threads", "1", "--quiet", "--out", "none"], check=True, capture_output=True, cwd=folder,
                    env=dict(os.environ, OMP_WAIT_POLICY="passive"))      # unless told how to wait, the tool starts itself anew
     return calls_of(out)
 

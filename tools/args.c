@@ -28,6 +28,20 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
     return false;
 }
 
+bool args_known(const Command *c, const char *name, bool *takes_value)
+{
+    dpx_option_info option;
+    const Flag *flag = find_flag(c, name);
+
+    *takes_value = flag && flag->metavar;
+    if (flag && !(flag->metavar && *flag->metavar == '['))
+        return true;
+    if (!find_option(&option, c, name) || option.derived)
+        return flag != NULL;
+    *takes_value = option.metavar != NULL;
+    return true;
+}
+
 /* The number of letters to insert, delete or change; INT_MAX when there are more than `most`, or a word is long. */
 static int edits(const char *a, const char *b, int most)
 {
@@ -228,6 +242,18 @@ const char *args_value(const Args *a, const char *name)
         if (!strcmp(a->given[i].name, name))
             return a->given[i].value;
     return NULL;
+}
+
+void args_replace(const Args *a, const char *name, const char *value)
+{
+    for (int i = a->n_given; i-- > 0;)
+        if (!strcmp(a->given[i].name, name)) {
+            if (value)
+                a->given[i].value = value;
+            else
+                a->given[i].name = "";
+            return;
+        }
 }
 
 bool args_has(const Args *a, const char *name) { return args_value(a, name) != NULL; }

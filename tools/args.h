@@ -50,6 +50,10 @@ int args_failed(const Args *a, const char *program, Status s);
 /* Whether args_failed printed the failure of a device, or of a process of the world. */
 bool args_device_failed(void);
 bool args_has(const Args *a, const char *name);
+/* Whether the command has such a flag or option, and whether that takes a value. */
+bool args_known(const Command *c, const char *name, bool *takes_value);
+/* Replaces the last value of a flag; NULL: takes the flag away. */
+void args_replace(const Args *a, const char *name, const char *value);
 /* Whether the user gave --output-device each, which --compat may also set. */
 bool args_want_parts(const Args *a);
 /* Joins outputs on the first device where --compat leaves them on each; E_INVALID with `why` where the user does. */

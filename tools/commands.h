@@ -4,10 +4,11 @@
 
 #include "tools/args.h"
 
-extern const Command command_train, command_eval, command_run, command_launch, command_devices, command_check,
-    command_data;
+extern const Command command_train, command_resume, command_export, command_eval, command_run, command_launch,
+    command_devices, command_check, command_data;
 
 int run_train(const Args *a);
+int run_export(const Args *a);
 int run_eval(const Args *a);
 int run_run(const Args *a);
 int run_launch(const Args *a);

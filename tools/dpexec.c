@@ -9,15 +9,25 @@
 #include "tools/man.h"
 #include "tools/progress.h"
 #include "tools/standard_streams.h"
+#include "tools/stored_args.h"
 
 static const struct {
     const Command *command;
     int (*run)(const Args *);
     bool by_all; /* all processes of a launcher run it; false: only rank 0 does */
+    /* Makes the command line that takes the place of the given one, of the command `as`; NULL: none does. */
+    Status (*expand)(ArgList *out, const Args *a);
+    const Command *as;
 } commands[] = {
-    { &command_train, run_train, true },     { &command_eval, run_eval, false }, { &command_run, run_run, false },
-    { &command_check, run_check, false },    { &command_data, run_data, false }, { &command_launch, run_launch, true },
-    { &command_devices, run_devices, true },
+    { &command_train, run_train, true, expand_config, &command_train },
+    { &command_resume, run_train, true, expand_resume, &command_train },
+    { &command_eval, run_eval, false, expand_run, &command_eval },
+    { &command_run, run_run, false, expand_run, &command_run },
+    { &command_export, run_export, false, NULL, NULL },
+    { &command_check, run_check, false, NULL, NULL },
+    { &command_data, run_data, false, NULL, NULL },
+    { &command_launch, run_launch, true, NULL, NULL },
+    { &command_devices, run_devices, true, NULL, NULL },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -89,9 +99,17 @@ static int run_command(int which, const Args *a)
 
 static int dispatch(int which, int argc, char **argv)
 {
+    ArgList whole = { 0 };
     Args a;
     Status st = args_parse(&a, commands[which].command, argc, argv);
     int code;
+
+    if (!st && !a.help && commands[which].expand)
+        st = commands[which].expand(&whole, &a);
+    if (!st && whole.n) {
+        args_free(&a);
+        st = args_parse(&a, commands[which].as, whole.n, whole.arg);
+    }
 
     if (st) {
         code = args_failed(&a, "dpexec", st);
@@ -103,6 +121,7 @@ static int dispatch(int which, int argc, char **argv)
         code = run_command(which, &a);
     }
     args_free(&a);
+    arg_list_free(&whole);
     return code;
 }
 

@@ -16,6 +16,7 @@ static const Flag flags[] = {
     SOURCE_FLAGS,
     { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: those of the run" },
     SEQUENCE_FLAGS,
+    { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "predictions", "DIR", "write the predictions for all samples to this folder, OUTPUT.npy each; needs no --loss" },
     { "quiet", NULL, "print nothing but warnings, errors and the result" },

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,6 +51,9 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
             left, p->terminal ? "\033[K" : "\n");
     p->open = p->terminal;
     fflush(stderr);
+    if (!p->terminal)
+        progress_log(p, "epoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s", (long long)epoch, of,
+                     (long long)done, (long long)total, shown_number(loss), (double)p->samples / spent, left);
 }
 
 void progress_end(Progress *p)
@@ -57,6 +61,63 @@ void progress_end(Progress *p)
     if (p->open)
         fputs("\r\033[K", stderr);
     p->open = false;
+}
+
+/* ---- the log ---- */
+
+void progress_begin_log(Progress *p) { p->log = open_memstream(&p->early, &p->n_early); }
+
+bool progress_log_to(Progress *p, const char *path)
+{
+    FILE *file = fopen(path, "a");
+
+    progress_close_log(p);
+    p->log = file;
+    if (file && p->n_early)
+        fwrite(p->early, 1, p->n_early, file);
+    free(p->early);
+    p->early = NULL;
+    p->n_early = 0;
+    return file && !fflush(file);
+}
+
+void progress_close_log(Progress *p)
+{
+    if (p->log)
+        fclose(p->log);
+    p->log = NULL;
+}
+
+static void write_log(Progress *p, const char *fmt, va_list ap, const char *end)
+{
+    if (!p->log)
+        return;
+    vfprintf(p->log, fmt, ap);
+    fputs(end, p->log);
+    fflush(p->log);
+}
+
+void progress_log(Progress *p, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    write_log(p, fmt, ap, "\n");
+    va_end(ap);
+}
+
+/* ---- what is printed ---- */
+
+void progress_result(Progress *p, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    va_start(ap, fmt);
+    write_log(p, fmt, ap, "");
+    va_end(ap);
 }
 
 void progress_line(Progress *p, const char *fmt, ...)
@@ -68,4 +129,7 @@ void progress_line(Progress *p, const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
+    va_start(ap, fmt);
+    write_log(p, fmt, ap, "\n");
+    va_end(ap);
 }

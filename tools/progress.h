@@ -7,12 +7,16 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct {
     bool quiet, terminal;
     double start, shown; /* seconds, monotonic */
     int64_t samples;     /* since the start */
     bool open;           /* a line of progress stands on the terminal */
+    FILE *log;           /* takes what is printed, too; NULL: nothing does */
+    char *early;         /* [n_early] what was printed before the log had a file */
+    size_t n_early;
 } Progress;
 
 double seconds_now(void);
@@ -25,5 +29,15 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
 /* Prints a line of its own; the next step redraws the line of progress below it. */
 void progress_line(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void progress_end(Progress *p);
+
+/* Keeps what is printed from here on, for a log that progress_log_to opens later. */
+void progress_begin_log(Progress *p);
+/* Appends to the file what was printed, and will be.  false: it cannot be written. */
+bool progress_log_to(Progress *p, const char *path);
+/* Writes a line to the log alone. */
+void progress_log(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints a part of the result to standard output and to the log. */
+void progress_result(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void progress_close_log(Progress *p);
 
 #endif

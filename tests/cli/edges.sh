@@ -114,8 +114,8 @@ refused 1 "--trace none/t.json: cannot write" "$dpexec" train lin.onnx "${train[
 check "nothing has run" test ! -e traced
 
 # All that is wrong, in one message.
-refused 2 "--steps: expected" "$dpexec" train lin.onnx "${train[@]}" --steps x --epochs y --eval-every z --mean w
-for flag in epochs eval-every mean; do check "$flag too" grep -qF -- "--$flag: expected" refused.err; done
+refused 2 "--steps: expected" "$dpexec" train lin.onnx "${train[@]}" --steps x --epochs y --eval-every z
+for flag in epochs eval-every; do check "$flag too" grep -qF -- "--$flag: expected" refused.err; done
 refused 2 "graph-transform: the command line: there is no option --bogus" "$graph_transform" lin.onnx --bogus
 
 # A label that is no class: by its sample, without operators of the loss.

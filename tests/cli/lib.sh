@@ -8,6 +8,7 @@ build=$(cd "${1:-$root/build}" && pwd)
 cd "$root" || exit 1
 dpexec=$build/dpexec
 graph_transform=$build/graph-transform
+export DPEXEC_RUNS=none            # runs without --out write nothing
 export OMP_NUM_THREADS=1 ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99} UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:exitcode=99}
 DIR=$(mktemp -d)
 trap 'rm -rf "$DIR"' EXIT

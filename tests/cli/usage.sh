@@ -4,7 +4,7 @@
 digits=tests/oracle/data/digits.npz
 train=("$dpexec" models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 --steps 2 --threads 1)
 
-for command in train eval run data check devices; do
+for command in train resume export eval run data check devices; do
     says "usage: dpexec $command" "$dpexec" $command --help
 done
 says "usage: dpexec [train] MODEL.onnx" "$dpexec" --help
@@ -19,7 +19,7 @@ refused 2 "there is no option --batchsize (did you mean --batch-size?)" "${train
 refused 2 "there is no option --optimiser (did you mean --optimizer?)" "${train[@]}" --optimiser sgd
 check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
 refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
-refused 2 "there is no command predict, nor a file of that name; commands: train, eval, run, check, data, launch, devices" "$dpexec" predict models/mlp.onnx
+refused 2 "there is no command predict, nor a file of that name; commands: train, resume, eval, run, export, check, data, launch, devices" "$dpexec" predict models/mlp.onnx
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
@@ -153,7 +153,7 @@ refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune
 refused 2 "--no-capture is for GPUs: --devices names cpu:1" "${train[@]}" --no-capture --devices cpu:1
 refused 2 "--tune measures on a GPU that is there: cuda:0 is only described" "${train[@]}" --tune --devices cuda@tests/devices/h100.json
 refused 2 "--tune: expected true or false, found 'fast'" "${train[@]}" --tune=fast
-refused 2 "--checkpoint-every needs --out" "${train[@]}" --checkpoint-every 1
+refused 2 "--checkpoint-every needs a folder, and --out none writes nothing" "${train[@]}" --checkpoint-every 1 --out none
 
 refused 1 "none.onnx" "$dpexec" none.onnx --data "$digits" --loss cross-entropy
 refused 1 "none.npz" "$dpexec" models/mlp.onnx --data none.npz --loss cross-entropy

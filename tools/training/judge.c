@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
 #include "tools/training/training.h"
 
 bool lacks_loss(const Run *r) { return r->eval_step >= 0 && !isfinite(r->last_eval.loss); }
@@ -95,8 +96,8 @@ void describe_best(char text[4400], const Run *r)
     int n = r->eval_every ? snprintf(text, 4400, "best step %" PRId64, b->step)
                           : snprintf(text, 4400, "best epoch %" PRId64, b->epoch);
 
-    n += snprintf(text + n, 4400 - (size_t)n, of_loss ? ": eval %s %.6g" : ": eval %s %.4f", r->facts.monitor.name,
-                  b->value);
+    n += text_format(text + n, 4400 - (size_t)n, of_loss ? ": eval %s %.6g" : ": eval %s %.4f", r->facts.monitor.name,
+                     b->value);
     if (r->has_dir && !args_has(r->args, "no-best"))
         snprintf(text + n, 4400 - (size_t)n, " -> %s", run_dir_file(&r->dir, "best.onnx", path));
 }

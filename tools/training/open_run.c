@@ -1,4 +1,5 @@
 /* Preparation of dpexec train: reads counts, data and model, opens the folder and resumes. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,6 +44,22 @@ static int64_t read_units(const char *text, char unit)
     return digits && digits < 19 && text[digits] == unit && (!unit || !text[digits + 1]) ? strtoll(text, NULL, 10) : 0;
 }
 
+/* The folder of runs without --out: "runs", or that which the environment names; "none": such runs write nothing. */
+static const char *runs_folder(void)
+{
+    const char *folder = getenv("DPEXEC_RUNS");
+
+    return folder && *folder ? folder : "runs";
+}
+
+/* Whether the run has a folder to write to. */
+static bool keeps_files(const Args *a)
+{
+    const char *out = args_value(a, "out");
+
+    return strcmp(out ? out : args_has(a, "resume") ? "" : runs_folder(), "none") != 0;
+}
+
 /* Reads how often checkpoints are written, how many stay, and what ends the run early. */
 static Status read_ends(Run *r)
 {
@@ -55,6 +72,8 @@ static Status read_ends(Run *r)
         return FAIL(E_INVALID,
                     "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '%s'",
                     every);
+    if (every && !r->keeps)
+        return FAIL(E_INVALID, "--checkpoint-every needs a folder, and --out none writes nothing");
     if (limit && !read_time(&r->time_limit, limit))
         return FAIL(E_INVALID, "--time-limit: expected a time (90s, 10m, 2h), found '%s'", limit);
     r->keep = keep && strcmp(keep, "all") ? read_units(keep, '\0') : keep ? 0 : 2;
@@ -175,7 +194,7 @@ static Status note_given(const Run *r)
     if (r->world.world)
         TRY((Status)dpx_world_note(r->world.world, "--trace", args_has(r->args, "trace") ? "given" : "not given"));
     if (r->world.world && strcmp(dpx_options_get(r->args->options, "shard"), "none")) /* all take part in checkpoints */
-        TRY((Status)dpx_world_note(r->world.world, "--out", args_has(r->args, "out") ? "given" : "not given"));
+        TRY((Status)dpx_world_note(r->world.world, "--out", r->keeps ? "a folder" : "none"));
     return world_note_flag(&r->world, r->args, "resume");
 }
 
@@ -220,6 +239,7 @@ static Status load_all(Run *r)
     if (args_has(a, "trace") && !r->world.rank && outfile_check(args_value(a, "trace")))
         return FAIL(E_IO, "--trace %s", status_message());
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
+    r->keeps = keeps_files(a);
     TRY(read_ends(r));
     TRY(note_check_model(a));
     TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
@@ -249,28 +269,31 @@ Status open_run(Run *r)
     const Args *a = r->args;
     struct stat x, y;
     const char *from = args_value(a, "resume"), *out = args_value(a, "out") ? args_value(a, "out") : from;
+    char path[4096];
     bool same = false;
 
     TRY(load_all(r));
     run_has_begun();
     r->saved_at = seconds_now();
     TRY(find_checkpoint(&from, r));
-    if (out)
+    if (r->keeps)
         TRY(run_dir_check_names(r->model));
-    r->keeps = out != NULL;
-    if (out && !r->world.rank) {
-        same = from && !stat(out, &x) && !stat(from, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    if (r->keeps && !r->world.rank) {
+        same = out && from && !stat(out, &x) && !stat(from, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 
-        TRY(run_dir_open(&r->dir, out, same));
+        TRY(out ? run_dir_open(&r->dir, out, same) : run_dir_open_new(&r->dir, runs_folder(), a->positional[0]));
         r->has_dir = true;
+        if (!progress_log_to(&r->progress, run_dir_file(&r->dir, "log.txt", path)))
+            return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
+        if (!out && !r->progress.quiet)
+            progress_line(&r->progress, "run: %s", r->dir.path);
         if (*r->dir.aside)
             progress_line(
                 &r->progress,
                 "dpexec: warning: %s: the run that began here ended before its first checkpoint: its metrics are now "
                 "%s",
-                out, r->dir.aside);
-    } else if (!out && args_has(a, "checkpoint-every"))
-        return FAIL(E_INVALID, "--checkpoint-every needs --out");
+                r->dir.path, r->dir.aside);
+    }
 
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
@@ -281,7 +304,7 @@ Status open_run(Run *r)
     if (from)
         TRY(resume(r, from, same));
     r->early = r->patience && r->at.best.since >= r->patience; /* the run had stopped */
-    if (r->has_dir) { /* a refused --resume leaves the old run's as they are */
+    if (r->has_dir) {                                          /* a refused --resume leaves the old run's as they are */
         TRY(run_dir_write_args(&r->dir, a));
         TRY(feed_write_fitted(&r->train, r->dir.path));
     }
@@ -296,6 +319,8 @@ void close_run(Run *r, int failed)
     feed_close(&r->train);
     strata_free(&r->strata);
     run_dir_close(&r->dir);
+    progress_close_log(&r->progress);
+    free(r->progress.early);
     dpx_trainer_free(r->trainer);
     dpx_model_free(r->model);
     world_close(&r->world, failed);

@@ -186,6 +186,27 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     return resume ? read_bookkeeping(out) : ST_OK;
 }
 
+Status run_dir_open_new(RunDir *out, const char *folder, const char *model)
+{
+    const char *slash = strrchr(model, '/'), *name = slash ? slash + 1 : model, *end = strrchr(name, '.');
+    char path[sizeof out->path];
+    int n = 0;
+
+    *out = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return FAIL(E_IO, "%s: cannot create: %s; give --out DIR, or --out none to write nothing", folder,
+                    strerror(errno));
+    do {
+        if (snprintf(path, sizeof path, "%s/%.*s-%d", folder, end && end > name ? (int)(end - name) : (int)strlen(name),
+                     name, ++n) >= (int)sizeof path)
+            return FAIL(E_IO, "--out: the path is too long");
+    } while (mkdir(path, 0777) && errno == EEXIST);
+    if (access(path, F_OK))
+        return FAIL(E_IO, "%s: cannot create: %s; give --out DIR, or --out none to write nothing", path,
+                    strerror(errno));
+    return run_dir_open(out, path, false);
+}
+
 Status run_dir_check_names(const dpx_model *m)
 {
     Problems wrong = { 0 };
@@ -211,11 +232,28 @@ void run_dir_close(RunDir *r)
     *r = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
 }
 
+/* Adds flag i as NAME: value, true where it takes none; a repeated one becomes a list. */
+static bool add_flag(json_t *flags, const Args *a, int i)
+{
+    const char *name = a->given[i].name;
+    bool takes_value = true;
+    json_t *value, *before = json_object_get(flags, name), *list;
+
+    (void)args_known(a->command, name, &takes_value);
+    value = takes_value || *a->given[i].value ? json_of_text(a->given[i].value) : json_true();
+    if (!value || !before)
+        return value && !json_object_set_new(flags, name, value);
+    if (json_is_array(before))
+        return !json_array_append_new(before, value);
+    list = json_pack("[O, o]", before, value);
+    return list && !json_object_set_new(flags, name, list);
+}
+
 /* The text of args.json, which the caller frees; NULL: out of memory. */
 static char *describe_args(const Args *a)
 {
-    json_t *options = json_object(), *given = json_array(), *positional = json_array(), *root;
-    bool good = options && given && positional;
+    json_t *options = json_object(), *given = json_array(), *positional = json_array(), *flags = json_object(), *root;
+    bool good = options && given && positional && flags;
     char *text;
 
     for (int i = 0; i < a->n_positional; i++)
@@ -223,13 +261,15 @@ static char *describe_args(const Args *a)
     for (int i = 0; i < a->n_given; i++)
         good &= !json_array_append_new(
             given, json_pack("[o, o]", json_of_text(a->given[i].name), json_of_text(a->given[i].value)));
+    for (int i = 0; i < a->n_given && good; i++)
+        good = !*a->given[i].name || add_flag(flags, a, i);
     for (int i = 0; i < dpx_option_count(); i++) {
         const char *name = dpx_option_at(i).name;
 
         good &= !json_object_set_new(options, name, json_of_text(dpx_options_get(a->options, name)));
     }
-    root = json_pack("{s:s, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "given", given,
-                     "options", options);
+    root = json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "flags", flags,
+                     "given", given, "options", options);
     text = good && root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;

@@ -25,6 +25,8 @@ Status run_dir_check_folder(const char *path) CHECKED;
  * run, which means a checkpoint or a trained model, is refused unless `resume`.  Files of an attempt that has neither
  * are renamed.  After a failure, too, the caller calls run_dir_close. */
 Status run_dir_open(RunDir *out, const char *path, bool resume) CHECKED;
+/* Makes and opens the folder of a new run in `folder`: MODEL-N with the model's name and the first N that is free. */
+Status run_dir_open_new(RunDir *out, const char *folder, const char *model) CHECKED;
 /* Checks that the run in the folder can be resumed.  *kept: from a checkpoint, whole or damaged; false: it ended before
  * its first.  E_IO: the folder cannot be read, or does not exist, or, for the process that `owns` it, holds no run. */
 Status run_dir_check_resume(bool *kept, const char *path, bool owns) CHECKED;
@@ -32,7 +34,7 @@ Status run_dir_check_resume(bool *kept, const char *path, bool owns) CHECKED;
 Status run_dir_check_names(const dpx_model *m) CHECKED;
 void run_dir_close(RunDir *r);
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096]);
-/* Writes args.json: every flag given, and the value of every option. */
+/* Writes args.json: every flag given, and the value of every option in force. */
 Status run_dir_write_args(const RunDir *r, const Args *a) CHECKED;
 /* Writes checkpoints/best, which names the step of the best model; -1: removes the file and best.onnx. */
 Status run_dir_write_best(RunDir *r, int64_t step) CHECKED;

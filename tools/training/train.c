@@ -22,7 +22,8 @@ static const Flag flags[] = {
     { "no-shuffle", NULL, "keep the order of the data" },
     { "group-by-length", NULL, "put sequences of similar length into a batch" },
     { "drop-last", NULL, "drop the last, smaller batch of each epoch" },
-    { "out", "DIR", "folder for args.json, metrics.jsonl, checkpoints/ and model.onnx" },
+    { "out", "DIR",
+      "folder for all that the run writes; none: write nothing [runs/MODEL-N, the first N that is free]" },
     { "checkpoint-every", "EVERY",
       "steps between checkpoints (500), epochs (1e) or a time (90s, 10m, 2h) [only at the end]" },
     { "keep", "K", "newest checkpoints that stay, besides the best one's; all [2]" },
@@ -30,7 +31,11 @@ static const Flag flags[] = {
     { "patience", "N", "stop after N evaluations in a row without a better one [never]" },
     { "no-best", NULL, "write no best.onnx" },
     { "time-limit", "TIME", "stop after this time (90s, 10m, 2h) and write all files; --resume goes on" },
-    { "resume", "DIR", "continue from the newest checkpoint of the run in DIR (which is --out, unless that is given)" },
+    { "resume", "DIR",
+      "continue from the newest checkpoint of the run in DIR (which is --out, unless that is given); auto: of the one "
+      "in "
+      "--out, if it has one, else begin" },
+    { "config", "FILE.json", "flags as {\"NAME\": value, ...}; those of the command line win" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
@@ -94,31 +99,36 @@ static Status print_result(Run *r)
     const BestSoFar *best = r->val.data && r->at.best.step >= 0 ? &r->at.best : NULL;
     char path[4096], text[4400];
 
-    printf("trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s", seconds_now() - r->progress.start);
+    progress_result(&r->progress, "trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s",
+                    seconds_now() - r->progress.start);
     if (r->eval_step < 0 && !isnan(r->last_loss))
-        printf(", loss %.6g", shown_number(r->last_loss));
+        progress_result(&r->progress, ", loss %.6g", shown_number(r->last_loss));
     if (r->eval_step >= 0)
-        printf(": eval loss %.6g", r->last_eval.loss);
+        progress_result(&r->progress, ": eval loss %.6g", r->last_eval.loss);
     if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
-        printf(", eval %s %.4f", dpx_options_get(r->args->options, "metric"), r->last_eval.metric.value);
+        progress_result(&r->progress, ", eval %s %.4f", dpx_options_get(r->args->options, "metric"),
+                        r->last_eval.metric.value);
     if (r->skipped)
-        printf(", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale", r->skipped,
-               r->step - r->first, r->step - r->first == 1 ? "" : "s");
-    printf("\n");
+        progress_result(&r->progress,
+                        ", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale",
+                        r->skipped, r->step - r->first, r->step - r->first == 1 ? "" : "s");
+    progress_result(&r->progress, "\n");
     if (r->too_long)
-        printf("stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s\n", args_value(r->args, "time-limit"),
-               r->step, r->steps, r->has_dir ? "; --resume goes on from here" : "");
+        progress_result(&r->progress, "stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s\n",
+                        args_value(r->args, "time-limit"), r->step, r->steps,
+                        r->has_dir ? "; --resume goes on from here" : "");
     if (best)
         describe_best(text, r);
     if (best && !r->early)
-        printf("%s\n", text);
+        progress_result(&r->progress, "%s\n", text);
     if (r->has_dir)
-        printf("model: %s\n", run_dir_file(&r->dir, "model.onnx", path));
+        progress_result(&r->progress, "model: %s\n", run_dir_file(&r->dir, "model.onnx", path));
     if (r->early && r->eval_every)
-        printf("stopped early at step %" PRId64 "%s%s\n", r->step, best ? "; " : "", best ? text : "");
+        progress_result(&r->progress, "stopped early at step %" PRId64 "%s%s\n", r->step, best ? "; " : "",
+                        best ? text : "");
     else if (r->early)
-        printf("stopped early at epoch %" PRId64 "%s%s\n", r->at.epoch + (r->at.batch > 0), best ? "; " : "",
-               best ? text : "");
+        progress_result(&r->progress, "stopped early at epoch %" PRId64 "%s%s\n", r->at.epoch + (r->at.batch > 0),
+                        best ? "; " : "", best ? text : "");
     return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
 }
 
@@ -139,6 +149,28 @@ static Status finish_run(Run *r)
     return r->world.rank ? ST_OK : print_result(r);
 }
 
+const Command command_resume = {
+    "resume", "RUN [changes]", "Continues the run in the folder RUN with the flags that it was given.",
+    flags,    ALL_OPTIONS,     1,
+    1
+};
+
+/* Makes --resume auto the folder of --out, or takes it away where there is no checkpoint to continue from. */
+static Status resolve_resume(const Args *a)
+{
+    const char *resume = args_value(a, "resume"), *out = args_value(a, "out");
+    bool kept = false;
+
+    if (!resume || strcmp(resume, "auto"))
+        return ST_OK;
+    if (!out || !strcmp(out, "none"))
+        return FAIL(E_INVALID, "--resume auto needs --out DIR: the folder in which the run begins or goes on");
+    if (!access(out, F_OK))
+        TRY(run_dir_check_resume(&kept, out, false));
+    args_replace(a, "resume", kept ? out : NULL);
+    return ST_OK;
+}
+
 static Status train(Run *r)
 {
     if (!strcmp(dpx_options_get(r->args->options, "loss"), "none")) {
@@ -155,6 +187,7 @@ static Status train(Run *r)
     }
     if (args_has(r->args, "dry-run"))
         return print_plan(r->args, r->progress.quiet);
+    TRY(resolve_resume(r->args));
     TRY(open_run(r));
     r->first = r->step;
     r->is_nll = !strcmp(dpx_options_get(r->args->options, "loss"), "nll");
@@ -185,6 +218,7 @@ int run_train(const Args *a)
     Status st;
 
     progress_start(&r.progress, args_has(a, "quiet"));
+    progress_begin_log(&r.progress);
     if (!(st = world_open(&r.world, a))) { /* until here a signal ends the process at once */
         r.progress.quiet |= r.world.rank > 0;
         sigaction(SIGINT, &catch, NULL);
@@ -197,8 +231,10 @@ int run_train(const Args *a)
         }
     }
     progress_end(&r.progress);
-    if (st)
+    if (st) {
+        progress_log(&r.progress, "dpexec: %s", status_message());
         code = args_failed(a, "dpexec", st);
+    }
     if (st && r.running)
         code = EXIT_FAILED;
     if (!st && !r.signal && lacks_loss(&r)) {
