@@ -110,7 +110,7 @@ rm -rf "$DIR/begun" "$DIR/on"
 
 # ---- damage ----
 
-check "a checkpoint" run 3 --shard parameters --steps 3 --checkpoint-every 1 --out "$DIR/begun"
+check "a checkpoint" run 3 --shard parameters --steps 3 --checkpoint-every 1 --keep all --out "$DIR/begun"
 rm -r "$DIR/begun/checkpoints/step-000000003" "$DIR/begun/model.onnx"
 
 # all_end NAME TEXT LEVEL [RANK]: a resume in three processes, which is refused with TEXT by RANK, and by the others with its words; without

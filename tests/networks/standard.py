@@ -186,7 +186,7 @@ def train_here(folder, dtype, model, data, batch, options):
     """-> losses, the states after each step."""
     out = f"{folder}/{dtype}-{batch}"
     run(f"{build}/dpexec", "train", model, "--data", data, "--batch-size", str(batch), "--steps", str(STEPS), "--no-shuffle",
-        "--threads", "1", "--checkpoint-every", "1", "--out", out, "--dtype", dtype, *options)
+        "--threads", "1", "--checkpoint-every", "1", "--keep", "all", "--out", out, "--dtype", dtype, *options)
     losses = [m["loss"] for m in map(json.loads, open(f"{out}/metrics.jsonl")) if "loss" in m]
     files = sorted(pathlib.Path(out, "checkpoints").glob("step-*/state.safetensors"))
     assert len(losses) == len(files) == STEPS

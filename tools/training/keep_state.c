@@ -81,15 +81,13 @@ static int inspect_best(Run *r, const char *from)
     return BEST_REMOVE;
 }
 
-/* Rolls best.onnx back to the best step before the checkpoint that the run resumes from. */
-static Status restore_best(Run *r, const char *from, bool same)
+/* Rolls best.onnx back to the best step before the checkpoint that the run resumes from; `what` is alike in all
+ * processes. */
+static Status restore_best(Run *r, int what, const char *from, bool same)
 {
     char path[PATH_MAX], file[4096], *note = NULL;
-    int what = inspect_best(r, from);
     Status st = ST_OK;
 
-    tool_set_purpose(&r->world, "the best model before step %" PRId64, r->step);
-    TRY(world_most(&what, &r->world, what));
     if (what == BEST_WRITE && !same)
         TRY(save(r));
     if (what == BEST_WRITE)
@@ -112,19 +110,6 @@ static Status restore_best(Run *r, const char *from, bool same)
 
 /* ---- resuming ---- */
 
-Status rewind_metrics(Run *r)
-{
-    bool evaluated = false;
-    int again;
-
-    if (r->has_dir)
-        TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
-    tool_set_purpose(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
-    evaluated |= r->val.data && r->at.best.counted == r->step; /* the line may have been lost */
-    TRY(world_most(&again, &r->world, evaluated));
-    return again ? evaluate_now(r) : ST_OK;
-}
-
 Status resume(Run *r, const char *from, bool same)
 {
     char path[PATH_MAX], *note = NULL;
@@ -142,5 +127,20 @@ Status resume(Run *r, const char *from, bool same)
     if (!r->progress.quiet)
         progress_line(&r->progress, "resumed at step %" PRId64 " of epoch %" PRId64 ", %d replica%s", r->step,
                       r->at.epoch + 1, r->facts.replicas, r->facts.replicas == 1 ? "" : "s");
-    return restore_best(r, from, same);
+    return ST_OK;
+}
+
+Status rewind_run(Run *r, const char *from, bool same)
+{
+    bool evaluated = false;
+    int what;
+
+    if (r->has_dir)
+        TRY(run_dir_rewind(&r->dir, r->step, r->val.data, &evaluated));
+    evaluated |= r->val.data && r->at.best.counted == r->step; /* the line may have been lost */
+    what = inspect_best(r, from) * 2 + evaluated;
+    tool_set_purpose(&r->world, "whether step %" PRId64 " is evaluated again", r->step);
+    TRY(world_most(&what, &r->world, what));
+    TRY(restore_best(r, what / 2, from, same));
+    return what % 2 ? evaluate_now(r) : ST_OK;
 }

@@ -270,7 +270,7 @@ Status open_run(Run *r)
     struct stat x, y;
     const char *from = args_value(a, "resume"), *out = args_value(a, "out") ? args_value(a, "out") : from;
     char path[4096];
-    bool same = false;
+    int same = 0; /* 1: the run goes on in its folder */
 
     TRY(load_all(r));
     run_has_begun();
@@ -301,14 +301,17 @@ Status open_run(Run *r)
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
-    if (from)
+    if (from) { /* rank 0 alone looked */
+        tool_set_purpose(&r->world, "whether the run goes on in its folder");
+        TRY(world_most(&same, &r->world, same));
         TRY(resume(r, from, same));
+    }
     r->early = r->patience && r->at.best.since >= r->patience; /* the run had stopped */
     if (r->has_dir) {                                          /* a refused --resume leaves the old run's as they are */
         TRY(run_dir_write_args(&r->dir, a));
         TRY(feed_write_fitted(&r->train, r->dir.path));
     }
-    return from ? rewind_metrics(r) : ST_OK;
+    return from ? rewind_run(r, from, same) : ST_OK;
 }
 
 void close_run(Run *r, int failed)

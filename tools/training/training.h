@@ -102,8 +102,9 @@ Status save(Run *r) CHECKED;
 Status write_best(Run *r) CHECKED;
 /* Continues from the newest checkpoint of the run in the folder `from`; `same`: which is the folder of this run. */
 Status resume(Run *r, const char *from, bool same) CHECKED;
-/* Drops the lines of later steps from metrics.jsonl.  An evaluation of this step is repeated, because the data may have
+/* Makes the folder what it was at the checkpoint: drops the lines of later steps from metrics.jsonl, and makes
+ * best.onnx the model of the best step until then.  An evaluation of this step is repeated, because the data may have
  * changed, and replaces its line. */
-Status rewind_metrics(Run *r) CHECKED;
+Status rewind_run(Run *r, const char *from, bool same) CHECKED;
 
 #endif
