@@ -82,10 +82,13 @@ Status judge_now(Run *r, bool within)
     return write_best(r);
 }
 
+/* Schedules come first, because the checkpoint of a best model holds what they have seen. */
 Status judge_and_observe(Run *r, bool within)
 {
-    TRY(judge_now(r, within));
-    return r->val.data ? (Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value) : ST_OK;
+    TRY(evaluate_now(r));
+    if (r->val.data)
+        TRY((Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value));
+    return judge_now(r, within);
 }
 
 void describe_best(char text[4400], const Run *r)
