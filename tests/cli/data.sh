@@ -123,6 +123,9 @@ np.savez(f"{out}/uneven.npz", x=x, target=y)
 np.savez(f"{out}/first.npz", x=x[:50], target=y[:50])
 np.savez(f"{out}/comma,limit=7.npz", x=x[:7], target=y[:7])
 np.savez(f"{out}/renamed.npz", pixels=x, target=y, x=x[::-1])
+np.savez(f"{out}/labels.npz", x=x, labels=y)                            # the same split without the name
+np.savez(f"{out}/grouped.npz", x=x, target=np.arange(120) // 12, person=np.arange(120) // 12 + 100)
+np.savez(f"{out}/timed.npz", x=x, target=np.arange(120) // 12)
 n = np.bincount(y, minlength=10)
 assert (n > 0).all() and n.max() > 3 * n.min()
 np.save(f"{out}/balanced.npy", len(y) / (10 * n))                       # as compute_class_weight("balanced") of scikit-learn
@@ -177,6 +180,19 @@ trained = np.array([r for r in rows if "train_loss" in r][-1]["train_confusion-m
 n = np.bincount(np.load(f"{out}/uneven.npz")["target"], minlength=10)
 assert held.sum() == 24 and (abs(held - 0.2 * n) <= 1).all() and (held + trained == n).all(), (held, trained, n)
 ' "$DIR"
+held() {
+    check "$1" "$dpexec" models/mlp.onnx --data "$DIR/$2" --loss cross-entropy --batch-size 10 --steps 1 --threads 1 --quiet \
+        --metric confusion-matrix --out "$DIR/held_$1" --val-split "$3"
+    check "$1 are held back" py '
+held = np.array([r for r in map(json.loads, open(sys.argv[1])) if "eval_loss" in r][-1]["eval_confusion-matrix"]).sum(1)
+assert eval(sys.argv[2]), held
+' "$DIR/held_$1/metrics.jsonl" "$4"
+}
+held groups grouped.npz 0.25,group=person 'sorted(held) == [0] * 7 + [12] * 3'  # 30 of 120 samples, in groups of 12
+held last timed.npz 0.25,last 'list(held) == [0] * 7 + [6, 12, 12]'
+held labels labels.npz 0.2 'abs(held.sum() - 24) <= 1 and (held > 0).sum() >= 7'
+refused 2 "the data has none of that name" "${split[@]}" --val-split 0.1,group=person
+refused 2 "group=x: expected an array of a whole number for each sample" "${split[@]}" --val-split 0.1,group=x
 check "by another seed" "${split[@]}" --seed 1 --out "$DIR/split_seed"
 check "other samples are held back" test "$(grep -m1 -o '"eval_loss":[^,]*' "$DIR/split/metrics.jsonl")" != \
     "$(grep -m1 -o '"eval_loss":[^,]*' "$DIR/split_seed/metrics.jsonl")"
@@ -189,7 +205,7 @@ check "split over processes" "$dpexec" launch -n 3 -- "${split[@]:1}" --out "$DI
 check "and over devices" "${split[@]}" --devices 'cpu*3' --out "$DIR/split_devices"
 check "three processes have the same samples" same_run "$DIR/split_3" "$DIR/split_devices"
 refused 2 "--val-split evaluates on a part of --data" "${split[@]}" --val "$DIR/first.npz"
-for part in 0 1 -0.1 x; do refused 2 "--val-split: expected the part to evaluate on" "${split[@]}" --val-split "$part"; done
+for part in 0 1 -0.1 x 0.1,first; do refused 2 "--val-split: expected the part to evaluate on" "${split[@]}" --val-split "$part"; done
 refused 2 "of 2 samples it leaves none to evaluate on" "${split[@]}" --data "$DIR/uneven.npz,limit=2" --val-split 0.1
 
 # --balanced draws each class as often: about 600 draws of 10 classes, 60 each (standard deviation 7.4).

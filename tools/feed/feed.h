@@ -74,7 +74,8 @@ Status feed_write_fitted(const Feed *f, const char *folder) CHECKED;
 /* Their digest; "" without any. */
 Status feed_fitted_digest(const Feed *f, char digest[DIGEST_TEXT]) CHECKED;
 /* Chooses the samples of the source that was read: the first limit=N, and with --data those that --val-split does not
- * hold back.  Of each class the same part is held back, drawn by --seed.  Then fits the source on them. */
+ * hold back.  Of each class the same part is held back, drawn by --seed; or whole groups of samples, or the last ones.
+ * Then fits the source on them. */
 Status feed_choose_samples(Feed *f, const Args *a, const char *flag) CHECKED;
 /* Leaves the first limit=N samples of the source. */
 Status feed_limit(Feed *f, const Args *a, const char *flag) CHECKED;

@@ -80,16 +80,72 @@ static uint64_t draw(uint64_t seed, int64_t row)
     return r ^ (r >> 31);
 }
 
-/* The array of the target's class numbers; NULL: the target is none. */
+/* Whether the array has a whole number for each sample. */
+static bool numbers_samples(const Feed *f, const Array *x)
+{
+    const int64_t all = f->data->index ? x->dim[0] : f->data->samples; /* an index is one of all rows */
+
+    return x->rank == 1 && x->dim[0] == all && !x->fetch && !x->row && !x->describes &&
+           !array_check_convert(x, DPX_INT64, x->name);
+}
+
+/* The array of the target's class numbers: the one that is called so, or the only one of integers that feeds no input.
+ * NULL: the target is none. */
 static const Array *class_array(const Feed *f, const Args *a)
 {
     const char *name = args_value(a, "target");
     const Array *x = dataset_find(f->data, name ? name : f->target ? f->target : "target");
+    int n = 0;
 
-    return dpx_target(a->options) == DPX_TARGET_CLASSES && x && x->rank == 1 && !x->fetch && !x->row &&
-                   !array_check_convert(x, DPX_INT64, "target")
-               ? x
-               : NULL;
+    if (dpx_target(a->options) != DPX_TARGET_CLASSES)
+        return NULL;
+    for (int i = 0; i < f->data->n && !name && !f->target && (!x || n); i++) {
+        const Array *left = &f->data->array[i];
+        dpx_info in;
+
+        for (int k = 0; k < dpx_model_count(f->model, DPX_INPUT) && left; k++)
+            if (!dpx_model_info(f->model, DPX_INPUT, k, &in) && feed_array(f, a, in.name) == left)
+                left = NULL;
+        if (left && !array_is_float(left) && numbers_samples(f, left)) {
+            x = n ? NULL : left;
+            n++;
+        }
+        if (n > 1)
+            return NULL;
+    }
+    return x && numbers_samples(f, x) ? x : NULL;
+}
+
+/* How --val-split divides. */
+typedef struct {
+    double part;
+    bool last;          /* the last samples are held back */
+    const Array *group; /* samples of one number stay together; NULL: each is alone */
+} Split;
+
+/* Reads "F", "F,last" or "F,group=ARRAY". */
+static Status read_split(Split *out, const Feed *f, const char *text)
+{
+    const char *comma = strchr(text, ',');
+    const size_t n = comma ? (size_t)(comma - text) : strlen(text);
+    Split s = { 0 };
+
+    if (!text_to_float64(&s.part, text, n) || !(s.part > 0 && s.part < 1) ||
+        (comma && strcmp(comma, ",last") && strncmp(comma, ",group=", 7)))
+        return FAIL(
+            E_INVALID,
+            "--val-split: expected the part to evaluate on, such as 0.1, or 0.1,last, or 0.1,group=ARRAY, found "
+            "'%s'",
+            text);
+    s.last = comma && !strcmp(comma, ",last");
+    if (comma && !s.last) {
+        s.group = dataset_find(f->data, comma + 7);
+        if (!s.group || !numbers_samples(f, s.group))
+            return FAIL(E_INVALID, "--val-split %s: expected an array of a whole number for each sample%s", text,
+                        s.group ? "" : ", and the data has none of that name");
+    }
+    *out = s;
+    return ST_OK;
 }
 
 /* Divides the sorted rows: of each class the share that --val-split asks for, rounded so that the sum over all classes
@@ -113,24 +169,45 @@ static int64_t divide(int64_t *row, const Drawn *drawn, int64_t n, double part)
     return held;
 }
 
-/* Holds back the part `part` of the samples; the rest becomes the data set's index. */
-static Status split_samples(Feed *f, const Args *a, double part)
+/* Divides rows that are sorted by group: holds back whole groups until they have the part that is asked for. */
+static int64_t divide_groups(int64_t *row, const Drawn *drawn, int64_t n, double part)
+{
+    const int64_t wanted = (int64_t)floor((double)n * part + 0.5);
+    int64_t held = 0, last = n; /* where the last group begins, which is trained on */
+
+    while (last > 0 && (last == n || drawn[last - 1].drawn == drawn[n - 1].drawn))
+        last--;
+    while (held < last && (held < wanted || (held && drawn[held].drawn == drawn[held - 1].drawn)))
+        held++;
+    for (int64_t i = 0; i < n; i++)
+        row[i] = drawn[i].row;
+    qsort(row, (size_t)held, sizeof *row, compare_rows);
+    qsort(row + held, (size_t)(n - held), sizeof *row, compare_rows);
+    return held;
+}
+
+/* Holds back a part of the samples; the rest becomes the data set's index. */
+static Status split_samples(Feed *f, const Args *a, const Split *s)
 {
     const uint64_t seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
-    const Array *class = class_array(f, a);
+    const Array *class = s->last || s->group ? NULL : class_array(f, a);
     const int64_t n = f->data->samples;
     Drawn *drawn = calloc((size_t)n, sizeof *drawn);
     int64_t *row = malloc((size_t)n * sizeof *row), held = 0;
     Status st = drawn && row ? ST_OK : FAIL_NOMEM();
 
     for (int64_t i = 0; i < n && !st; i++) {
-        drawn[i] = (Drawn){ .drawn = draw(seed, i), .row = i };
-        if (class && class->dim[0] == n)
+        int64_t number = i;
+
+        if (s->group)
+            array_gather(s->group, &i, 1, DPX_INT64, &number);
+        drawn[i] = (Drawn){ .drawn = s->last ? (uint64_t)(n - i) : draw(seed, number), .row = i };
+        if (class)
             array_gather(class, &i, 1, DPX_INT64, &drawn[i].class);
     }
     if (!st) {
         qsort(drawn, (size_t)n, sizeof *drawn, compare_drawn);
-        held = divide(row, drawn, n, part);
+        held = s->group ? divide_groups(row, drawn, n, s->part) : divide(row, drawn, n, s->part);
         if (!held)
             st = FAIL(E_INVALID, "--val-split %s: of %lld samples it leaves none to evaluate on",
                       args_value(a, "val-split"), (long long)n);
@@ -152,16 +229,16 @@ Status feed_choose_samples(Feed *f, const Args *a, const char *flag)
 {
     const char *text = strcmp(flag, "data") ? NULL : args_value(a, "val-split");
     Problems wrong = { 0 };
-    double part;
+    Split split;
 
     feed_check_map(f, a, &wrong);
     TRY(problems_fail(&wrong, E_INVALID, "--%s %s", flag, f->data->source.text));
     f->data->samples = feed_samples(f, a);
     TRY(feed_limit(f, a, flag));
-    if (text && (!text_to_float64(&part, text, strlen(text)) || !(part > 0 && part < 1)))
-        return FAIL(E_INVALID, "--val-split: expected the part to evaluate on, such as 0.1, found '%s'", text);
-    if (text)
-        TRY(split_samples(f, a, part));
+    if (text) {
+        TRY(read_split(&split, f, text));
+        TRY(split_samples(f, a, &split));
+    }
     return feed_fit(f, a, flag);
 }
 

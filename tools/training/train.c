@@ -11,8 +11,9 @@
 static const Flag flags[] = {
     { "data", "SRC", "training data" },
     { "val", "SRC", "data to evaluate on" },
-    { "val-split", "F",
-      "evaluate on this part of --data, 0.1 for a tenth, and train on the rest; the same of each class" },
+    { "val-split", "F[,HOW]",
+      "evaluate on this part of --data, 0.1 for a tenth, and train on the rest: of each class the same; HOW last: the "
+      "last samples; group=ARRAY: samples of the same number stay together" },
     SOURCE_FLAGS,
     { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
     { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
