@@ -369,12 +369,10 @@ static Status find_model(ArgList *l, const char *run, const char *at)
 Status expand_run(ArgList *out, const Args *a)
 {
     static const char *const of_run[] = { "preprocess", "dtype", NULL }, *const of_eval[] = {
-        "preprocess",   "dtype",         "loss",        "metric",
-        "target",       "logits",        "class-axis",  "ignore-index",
-        "soft-labels",  "class-weights", "loss-weight", "label-smoothing",
-        "criterion",    "mean",          "std",         "padding",
-        "pad-multiple", "lengths",       "mask",        "padding-mask",
-        "batch-input",  "batch-size",    NULL
+        "preprocess", "dtype",        "loss",        "metric",        "target",       "logits",
+        "class-axis", "ignore-index", "soft-labels", "class-weights", "loss-weight",  "label-smoothing",
+        "criterion",  "mean",         "std",         "padding",       "pad-multiple", "lengths",
+        "mask",       "padding-mask", "batch-input", "batch-size",    "map",          NULL
     };
     const char *run = a->positional[0], *at = args_value(a, "at");
     char path[4096];

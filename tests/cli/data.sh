@@ -154,6 +154,8 @@ refused 1 "cannot open: No such file" "${base[@]}" --data "$DIR/nothing.parquet"
 # --map
 check "map" train mapped mlp renamed.npz --map x=pixels
 check "a mapped array feeds the input" same_run "$DIR/uneven" "$DIR/mapped"
+check "an evaluation of the run has the same" test "$("$dpexec" eval "$DIR/mapped" --data "$DIR/renamed.npz" --quiet)" = \
+    "$("$dpexec" eval "$DIR/uneven" --data "$DIR/uneven.npz" --quiet)"
 refused 2 "--map y=pixels: the model has no input 'y'; --map x=pixel: the data has no array 'pixel'" "${base[@]}" \
     --data "$DIR/renamed.npz" --map y=pixels --map x=pixel
 refused 2 "--map: input 'x' is given twice" "${base[@]}" --data "$DIR/renamed.npz" --map x=pixels --map x=x

@@ -22,9 +22,10 @@ void warn_of_eval(Run *r, bool ends)
 Status evaluate_now(Run *r)
 {
     const char *metric = dpx_options_get(r->args->options, "metric");
-    const LoaderOptions how = {
-        .batch_size = r->batch_size, .workers = r->workers, .log = report_log, .user = &r->progress
-    };
+    const LoaderOptions how = { .batch_size = r->batch_size,
+                                .workers = r->workers,
+                                .log = r->eval_step < 0 ? report_log : NULL, /* broken samples are told once */
+                                .user = &r->progress };
     int64_t positions, computed, positions_now, computed_now;
     EvalResult e;
 
