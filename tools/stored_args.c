@@ -73,7 +73,9 @@ static Status read_object(json_t **out, const char *path)
     json_error_t why;
     struct stat s;
 
-    if (!stat(path, &s) && s.st_size > MOST_BYTES)
+    if (stat(path, &s))
+        return FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+    if (s.st_size > MOST_BYTES)
         return FAIL(E_IO, "%s: %lld bytes, expected at most %d of flags", path, (long long)s.st_size, MOST_BYTES);
     if (!(*out = json_load_file(path, JSON_REJECT_DUPLICATES, &why)))
         return FAIL(E_IO, "%s: line %d: %s", path, why.line, why.text);
@@ -294,6 +296,8 @@ static Status read_step(int64_t *step, const char *run, const char *at)
                    : FAIL(E_INVALID, "--at: expected best, last or a step, found '%s'", at);
     }
     snprintf(path, sizeof path, "%s/checkpoints/best", run);
+    if (access(path, F_OK))
+        return FAIL(E_IO, "%s: there is no best model: the run had no --val, or no evaluation yet", run);
     TRY(status_prefix(read_object(&best, path), "--at best"));
     *step = json_is_integer(json_object_get(best, "step")) ? json_integer_value(json_object_get(best, "step")) : -1;
     json_decref(best);

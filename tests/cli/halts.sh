@@ -72,8 +72,9 @@ the outputs of a step
 state: the checkpoint of step 1
 whether the run goes on after step 1
 the metrics of epoch 1
-state: the checkpoint of step 2
 whether the run goes on after step 2
+whether step 2 has the best model
+state: the checkpoint of step 2
 state: the exported model
 the end, when all files are written
 END

@@ -81,7 +81,7 @@ echo '{"loss": "mse", "los": 1, "rate": 2, "seed": {}}' >wrong.json
 refused 2 "wrong.json: there is no option 'los'; there is no option 'rate'; seed: expected a text" "$dpexec" net.onnx --config wrong.json --data "$digits"
 echo '[1]' >wrong.json
 refused 1 'wrong.json: expected {"NAME": value, ...}' "$dpexec" net.onnx --config wrong.json --data "$digits"
-refused 1 "nothing.json: line" "$dpexec" net.onnx --config nothing.json --data "$digits"
+refused 1 "nothing.json: cannot read: No such file" "$dpexec" net.onnx --config nothing.json --data "$digits"
 
 # ---- models of checkpoints ----
 check "kept" "$dpexec" "${all[@]}" --epochs 4 --eval-every 2 --checkpoint-every 1 --keep all --quiet --out kept
@@ -95,7 +95,7 @@ check "are the same model" cmp seven.onnx seven/model.onnx
 refused 1 "there is no checkpoint of step 70" "$dpexec" export kept --at 70 -o none.onnx
 refused 2 "--at: expected best, last or a step, found 'first'" "$dpexec" export kept --at first -o none.onnx
 refused 2 "-o FILE.onnx is missing" "$dpexec" export kept
-refused 1 "--at best: " "$dpexec" export runs/net-1 --at best -o none.onnx
+refused 1 "runs/net-1: there is no best model" "$dpexec" export runs/net-1 --at best -o none.onnx
 # With batch-norm, moving averages and graphs around the model.
 fashion=$root/tests/oracle/data/fashion.npz
 check "batch-norm and averages" "$dpexec" "$root/models/fashion_cnn.onnx" --data "$fashion" --loss cross-entropy --batch-size 9 --devices 'cpu*2' \
