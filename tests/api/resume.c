@@ -91,6 +91,45 @@ static void test_go_on(void)
     go_on(open_groups, 2, HALF_A_GROUP);
 }
 
+/* A trainer goes back to an older checkpoint by its step; checkpoints are verified and removed one by one. */
+static void test_one_step(void)
+{
+    dpx_trainer *t = make_trainer(open_adam), *u = make_trainer(open_adam);
+    char folder[256], path[320], *note = NULL;
+    double losses[AFTER];
+    FILE *state;
+
+    if (!t || !u)
+        return;
+    make_folder(folder);
+    for (int k = 0; k < BEFORE; k++)
+        one_step(t, k, 1);
+    CHECK_DPX(dpx_trainer_save(t, folder, "older"));
+    for (int k = 0; k < AFTER; k++)
+        losses[k] = one_step(t, BEFORE + k, 1);
+    CHECK_DPX(dpx_trainer_save(t, folder, "newer"));
+    CHECK_DPX(dpx_checkpoint_verify(folder, BEFORE + AFTER));
+    CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+    CHECK_DPX(dpx_trainer_resume_step(u, folder, BEFORE, &note));
+    CU_ASSERT(note && !strcmp(note, "older"));
+    free(note);
+    CU_ASSERT_EQUAL(dpx_trainer_step_count(u), BEFORE);
+    for (int k = 0; k < AFTER; k++)
+        CU_ASSERT_EQUAL(one_step(u, BEFORE + k, 1), losses[k]);
+    CHECK_DPX_FAILS(DPX_IO, "there is no checkpoint of step 1", dpx_trainer_resume_step(u, folder, 1, NULL));
+    snprintf(path, sizeof path, "%s/step-%09d/state.safetensors", folder, BEFORE + AFTER);
+    CU_ASSERT_FATAL((state = fopen(path, "r+b")) != NULL);
+    CU_ASSERT(!fseek(state, -1, SEEK_END) && fputc(0x55, state) == 0x55 && !fclose(state));
+    CHECK_DPX_FAILS(DPX_IO, "is damaged", dpx_checkpoint_verify(folder, BEFORE + AFTER));
+    CHECK_DPX(dpx_checkpoint_verify(folder, BEFORE));
+    CHECK_DPX(dpx_checkpoint_remove(folder, BEFORE));
+    CHECK_DPX(dpx_checkpoint_remove(folder, BEFORE));
+    CHECK_DPX_FAILS(DPX_IO, "there is no checkpoint", dpx_checkpoint_verify(folder, BEFORE));
+    remove_folder(folder);
+    dpx_trainer_free(t);
+    dpx_trainer_free(u);
+}
+
 static void test_cuda(void)
 {
     setenv("DPEXEC_CUDA_PLUGIN", BUILD_DIR "/libdpexec_cudasim.so", 0);
@@ -409,6 +448,6 @@ static void test_running_means(void)
 
 DEFINE_SUITE(resume, { "means of running statistics", test_running_means },
              { "goes on with the same losses", test_go_on }, { "on simulated CUDA devices", test_cuda },
-             { "state before the first step", test_before_a_step }, { "checkpoints of another run", test_refuse },
-             { "an output that is not trained", test_other_output }, { "a checkpoint of step 0", test_step_zero },
-             { "a checkpoint without axes of samples", test_no_axes });
+             { "a checkpoint by its step", test_one_step }, { "state before the first step", test_before_a_step },
+             { "checkpoints of another run", test_refuse }, { "an output that is not trained", test_other_output },
+             { "a checkpoint of step 0", test_step_zero }, { "a checkpoint without axes of samples", test_no_axes });
