@@ -500,6 +500,25 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, boo
                           : FAIL(E_IO, "%s: there is no checkpoint", directory);
 }
 
+/* E_IO with the steps that there are, the newest first. */
+static Status no_such_step(const char *directory, int64_t step)
+{
+    struct dirent **entry;
+    Problems has = { 0 };
+    int n = scandir(directory, &entry, is_checkpoint, newest_first);
+
+    for (int i = 0; i < n; i++) {
+        if (i < 8)
+            problems_add(&has, "%lld", strtoll(digits_of(entry[i]), NULL, 10));
+        free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+    return n > 0 ? problems_fail(&has, E_IO, "%s: there is no checkpoint of step %" PRId64 "; the newest are of steps",
+                                 directory, step)
+                 : FAIL(E_IO, "%s: there is no checkpoint of step %" PRId64, directory, step);
+}
+
 Status checkpoint_read_step(Checkpoint *out, Arena *arena, const char *directory, int64_t step, bool whole,
                             int64_t *bytes)
 {
@@ -512,7 +531,7 @@ Status checkpoint_read_step(Checkpoint *out, Arena *arena, const char *directory
     if (access(folder, F_OK))
         snprintf(folder, sizeof folder, "%s/" ASIDE "%09" PRId64, directory, step);
     if (access(folder, F_OK))
-        return FAIL(E_IO, "%s: there is no checkpoint of step %" PRId64, directory, step);
+        return no_such_step(directory, step);
     TRY(read_folder(out, arena, folder, whole, bytes));
     if (out->step == step)
         return ST_OK;

@@ -84,6 +84,8 @@ refused 1 'wrong.json: expected {"NAME": value, ...}' "$dpexec" net.onnx --confi
 refused 1 "nothing.json: cannot read: No such file" "$dpexec" net.onnx --config nothing.json --data "$digits"
 
 # ---- models of checkpoints ----
+# checkpoints RUN N: "20; 19; 18", the newest N.
+checkpoints() { ls -dr "$1"/checkpoints/step-* | head -n "$2" | sed 's/.*step-0*//' | paste -sd';' | sed 's/;/; /g'; }
 check "kept" "$dpexec" "${all[@]}" --epochs 4 --eval-every 2 --checkpoint-every 1 --keep all --quiet --out kept
 check "the last" "$dpexec" export kept --at last -o last.onnx
 check "is the model" cmp last.onnx kept/model.onnx
@@ -92,7 +94,7 @@ check "is the best" cmp best.onnx kept/best.onnx
 check "of a step" "$dpexec" export kept --at 7 -o seven.onnx
 check "that many steps" "$dpexec" "${all[@]}" --steps 7 --quiet --out seven
 check "are the same model" cmp seven.onnx seven/model.onnx
-refused 1 "there is no checkpoint of step 70" "$dpexec" export kept --at 70 -o none.onnx
+refused 1 "there is no checkpoint of step 70; the newest are of steps: $(checkpoints kept 8)" "$dpexec" export kept --at 70 -o none.onnx
 refused 2 "--at: expected best, last or a step, found 'first'" "$dpexec" export kept --at first -o none.onnx
 refused 2 "-o FILE.onnx is missing" "$dpexec" export kept
 refused 1 "runs/net-1: there is no best model" "$dpexec" export runs/net-1 --at best -o none.onnx
