@@ -1,12 +1,15 @@
 # The command-line tools; what they share is a library, so that tests can reach it.
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)      # .npz archives
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)          # gzipped IDX files
+pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)       # images: libjpeg-turbo
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
-target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB)
+target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG)
+set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
 
 add_executable(dpexec tools/dpexec.c)
 target_link_libraries(dpexec PRIVATE toolbox)

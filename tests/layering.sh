@@ -56,6 +56,7 @@ rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
     '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
+forbid tools/image  'tools/(data|feed)/|tools/[a-z_]+\.h'    'images in memory know neither data sets nor the command line'
 forbid tools/data   'tools/(feed/|[a-z_]+\.h)'              'sources of data know neither the model nor the command line'
 
 # What an operator is to others is said by its OpDef, or by graph/ir/collective.h, and asked there.  Two kinds of names ask nothing:

@@ -8,6 +8,7 @@ build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     libprotobuf-c-dev       reads and writes it
     libdnnl-dev
     libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
+    libjpeg62-turbo-dev libpng-dev      images
     libre2-dev              regular expressions, as ONNX means them
     libsodium-dev           processes prove to each other that they belong together
     dataset-fashion-mnist"

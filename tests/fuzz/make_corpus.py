@@ -315,6 +315,13 @@ def texts():
         put("text", name, text)
 
 
+def images():
+    """The small files that Pillow wrote for the tests of images (tests/tools/make_images.py)."""
+    for f in sorted((pathlib.Path(__file__).parents[1] / "tools" / "images").iterdir()):
+        if f.suffix in (".jpg", ".png") and f.stat().st_size < 2048:
+            put("image", f.name, f.read_bytes())
+
+
 def options():
     put("options", "plain", "model.onnx\n--data=x.npz\n--loss=cross-entropy\n--lr=1e-2\n--momentum=.9\n--nesterov\n--batch-size=8\n--epochs=3\n")
     put("options", "apart", "--lr\n0.5\n--loss\nmse\n--optimizer\nadamw\n--beta1\n0.8\n--eps\n1e-6\nm.onnx\n--\n--x\n")
@@ -347,5 +354,5 @@ def calls():
     put("calls", "wrong", bytes([3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 1, 1, 7, 1, 3, 0, 1, 0, 4, 0, 0, 4, 255, 1, 0, 0, 254, 1, 253, 1, 37, 9, 1]))
 
 
-for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, options, calls):
+for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, images, options, calls):
     part()

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Writes tests/tools/images: small JPEG and PNG files, and what Pillow makes of them, as PPM and PGM files.
+
+cases.txt has a line for each: the input, the operation with its arguments (tests/tools/images.c), the expected file.
+Needs Pillow 13, whose functions torchvision's transforms of PIL images call.  tests/interop/images.py compares many more
+images, with torchvision itself, without storing them.
+"""
+import pathlib
+import struct
+import zlib
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+HERE = pathlib.Path(__file__).parent / "images"
+FILTER = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+rng = np.random.default_rng(1)
+cases = []
+
+
+def picture(w, h):
+    y, x = np.mgrid[0:h, 0:w] / max(w, h)
+    a = np.stack([np.sin(rng.uniform(2, 15) * x + rng.uniform(2, 15) * y + k) for k in range(3)], -1) * 100 + 128
+    a[h // 4:h // 2, w // 3:] = 250, 20, 90
+    return Image.fromarray(np.clip(a + rng.normal(0, 5, a.shape), 0, 255).astype(np.uint8))
+
+
+def case(source, operation, expected):
+    name = f"{len(cases):02d}." + ("pgm" if expected.mode == "L" else "ppm")
+    expected.save(HERE / name)
+    cases.append(f"{source} {operation} {name}")
+
+
+def exif(orientation, big):
+    e = Image.Exif()
+    e.endian = ">" if big else "<"
+    e[0x0112] = orientation
+    return e
+
+
+def png16(name, a, color):
+    """A PNG file of 6 x 5 pixels with 16 bits a channel; Pillow writes no colours of 16 bits."""
+    rows = b"".join(b"\0" + r.astype(">u2").tobytes() for r in a)
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    (HERE / name).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 6, 5, 16, color, 0, 0, 0)) +
+                              chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def resized(im, x, y, w, h, to, f):
+    """torchvision's resized_crop."""
+    return im.crop((x, y, x + w, y + h)).resize(to, f)
+
+
+def fitted(im, w, h, f):
+    """torchvision's Resize and CenterCrop; for a target that is no square, by the side that leaves no border."""
+    to = (w, w * im.height // im.width) if im.width * h <= im.height * w else (h * im.width // im.height, h)
+    x, y = round((to[0] - w) / 2), round((to[1] - h) / 2)
+    return im.resize(to, f).crop((x, y, x + w, y + h))
+
+
+def decoding():
+    im = picture(17, 11)
+    files = {"rgb.jpg": {"quality": 90, "subsampling": 0}, "sub.jpg": {"quality": 60, "subsampling": 2},
+             "progressive.jpg": {"progressive": True}, "keep.jpg": {"keep_rgb": True}}
+    for name, how in files.items():
+        im.save(HERE / name, **how)
+    for k in range(1, 9):
+        im.save(HERE / f"turned{k}.jpg", exif=exif(k, k % 2))
+    im.save(HERE / "turned.png", exif=exif(6, True))
+    im.convert("L").save(HERE / "gray.jpg")
+    im.convert("CMYK").save(HERE / "cmyk.jpg", quality=90)
+    im.save(HERE / "rgb.png")
+    im.convert("L").save(HERE / "gray.png")
+    im.convert("1").save(HERE / "bilevel.png")
+    im.quantize(7).save(HERE / "palette.png", bits=4, transparency=2)
+    Image.merge("LA", im.split()[:2]).save(HERE / "gray_alpha.png")
+    Image.merge("RGBA", (*im.split(), im.split()[0])).save(HERE / "alpha.png")
+    for f in sorted(HERE.glob("*.jpg")) + sorted(HERE.glob("*.png")):
+        for channels, mode in ((3, "RGB"), (1, "L")):
+            if mode == "RGB" or "turned" not in f.name:
+                case(f.name, f"decode {channels} 0 0", ImageOps.exif_transpose(Image.open(f)).convert(mode))
+    big = picture(50, 34)
+    big.save(HERE / "large.jpg", quality=85, exif=exif(8, False))
+    for channels, mode, least in ((3, "RGB", (10, 12)), (1, "L", (4, 6)), (3, "RGB", (20, 20)), (3, "RGB", (16, 26)), (3, "RGB", (17, 25))):
+        fast = Image.open(HERE / "large.jpg")
+        fast.draft(mode, least[::-1])
+        case("large.jpg", f"decode {channels} {least[0]} {least[1]}", ImageOps.exif_transpose(fast).convert(mode))
+    a = rng.integers(0, 65536, (5, 6, 3), dtype=np.uint16)
+    for name, a, color in (("rgb16.png", a, 2), ("gray16.png", a[..., 0], 0)):       # the upper 8 bits, where Pillow cuts gray off at 255
+        png16(name, a.reshape(5, -1), color)
+        case(name, f"decode {3 if color else 1} 0 0", Image.fromarray((a >> 8).astype(np.uint8)))
+
+
+def resizing():
+    im = Image.open(HERE / "large.jpg").convert("RGB")       # as stored: case() names a PNG file, which has no orientation
+    im.save(HERE / "large.png")
+    gray = im.convert("L")
+    gray.save(HERE / "large_gray.png")
+    for name, f in FILTER.items():
+        for w, h in ((12, 9), (70, 60), (50, 10), (60, 5), (1, 1)):
+            case("large.png", f"resize 0 0 50 34 {w} {h} {name}", im.resize((w, h), f))
+        case("large.png", f"resize 5 7 20 13 16 16 {name}", resized(im, 5, 7, 20, 13, (16, 16), f))
+        case("large_gray.png", f"resize 1 0 49 34 16 24 {name}", resized(gray, 1, 0, 49, 34, (16, 24), f))
+        for s in (16, 17, 33, 34, 40):
+            case("large.png", f"fit {s} {s} {name}", fitted(im, s, s, f))
+        case("large_gray.png", f"fit 20 20 {name}", fitted(gray, 20, 20, f))
+        case("large.png", f"fit 40 20 {name}", fitted(im, 40, 20, f))
+
+
+def augmenting():
+    im, gray = Image.open(HERE / "large.png"), Image.open(HERE / "large_gray.png")
+    case("large.png", "crop 3 -2 50 34 50 34", im.crop((3, -2, 53, 32)))
+    case("large.png", "crop -6 4 50 34 50 34", im.crop((-6, 4, 44, 38)))
+    case("large.png", "crop 10 4 30 20 24 24", resized(im, 10, 4, 30, 20, (24, 24), Image.BILINEAR))
+    for angle in (15, -7.25, 100, 0):
+        case("large.png", f"apply 0 {angle} 1 1 1 0 1 2", im.rotate(angle, Image.BILINEAR))
+    case("large_gray.png", "apply 0 33 1 1 1 0 1 2", gray.rotate(33, Image.BILINEAR))
+    case("large.png", "apply 1 0 1 1 1 0 1 2", ImageOps.mirror(im))
+    for source, image in (("large.png", im), ("large_gray.png", gray)):
+        for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+            factor = [round(float(rng.uniform(0.3, 1.7)), 3) for _ in range(3)]
+            out = ImageOps.mirror(image)
+            for k in order:
+                out = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)[k](out).enhance(factor[k])
+            case(source, "apply 1 0 " + " ".join(map(str, (*factor, *order))), out)
+
+
+def main():
+    HERE.mkdir(exist_ok=True)
+    for f in HERE.iterdir():
+        f.unlink()
+    decoding()
+    resizing()
+    augmenting()
+    (HERE / "cases.txt").write_text("\n".join(cases) + "\n")
+
+
+main()

@@ -1,0 +1,434 @@
+/* Decoders of JPEG (libjpeg-turbo) and PNG (libpng) files in memory.
+ *
+ * Both libraries leave a call by longjmp at the first error.  What has to be freed is kept in a struct of the caller of
+ * the function that calls setjmp, so that the jump loses no value. */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+#include <png.h>
+
+#include "tools/image/image.h"
+
+enum { MOST_SCANS = 500, MOST_SIDE = 65535, ORIENTATION = 0x0112 };
+
+Status image_reserve(Image *image, int width, int height, int channels)
+{
+    size_t n = (size_t)width * (size_t)height * (size_t)channels;
+    uint8_t *p = n <= image->room ? image->pixel : malloc(n);
+
+    if (!p)
+        return FAIL_NOMEM();
+    if (p != image->pixel) {
+        free(image->pixel);
+        image->room = n;
+    }
+    image->pixel = p;
+    image->width = width;
+    image->height = height;
+    image->channels = channels;
+    return ST_OK;
+}
+
+void image_free(Image *image)
+{
+    free(image->pixel);
+    *image = (Image){ 0 };
+}
+
+static bool is_jpeg(const uint8_t *file, size_t size) { return size > 2 && file[0] == 0xff && file[1] == 0xd8; }
+static bool is_png(const uint8_t *file, size_t size) { return size >= 8 && !png_sig_cmp(file, 0, 8); }
+bool image_known(const uint8_t *file, size_t size) { return is_jpeg(file, size) || is_png(file, size); }
+
+static Status check_size(int64_t width, int64_t height, const char *path)
+{
+    if (width < 1 || height < 1)
+        return FAIL(E_IO, "%s: an image of %lld x %lld pixels", path, (long long)width, (long long)height);
+    if (width > MOST_SIDE || height > MOST_SIDE || 3 * width * height > IMAGE_MOST_BYTES)
+        return FAIL(E_IO, "%s: %lld x %lld pixels are more than the %d that dpexec decodes; make the image smaller",
+                    path, (long long)width, (long long)height, IMAGE_MOST_BYTES / 3);
+    return ST_OK;
+}
+
+static uint32_t number_at(const uint8_t *p, int bytes, bool little)
+{
+    uint32_t v = 0;
+
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | p[little ? bytes - 1 - i : i];
+    return v;
+}
+
+/* The orientation that EXIF data (a TIFF file of tags) ask for; 1 where they are broken or have none. */
+static int exif_orientation(const uint8_t *exif, size_t n)
+{
+    bool little = n >= 8 && exif[0] == 'I';
+    size_t at, entries;
+
+    if (n < 8 || (memcmp(exif, "II*\0", 4) != 0 && memcmp(exif, "MM\0*", 4) != 0))
+        return 1;
+    at = number_at(exif + 4, 4, little);
+    if (at > n - 2)
+        return 1;
+    entries = number_at(exif + at, 2, little);
+    for (at += 2; entries-- && at + 12 <= n; at += 12) {
+        uint32_t type = number_at(exif + at + 2, 2, little), v;
+
+        if (number_at(exif + at, 2, little) != ORIENTATION)
+            continue;
+        v = number_at(exif + at + 8, type == 4 ? 4 : type == 3 ? 2 : 1, little);
+        return v >= 1 && v <= 8 ? (int)v : 1;
+    }
+    return 1;
+}
+
+/* Turns an image by an EXIF orientation from 2 to 8: pixel (x, y) of the result is (sx, sy) of the stored image. */
+static Status turn(Image *image, int orientation)
+{
+    const int w = image->width, h = image->height, c = image->channels;
+    const bool swap = orientation >= 5;
+    Image out = { 0 };
+    uint8_t *to;
+
+    TRY(image_reserve(&out, swap ? h : w, swap ? w : h, c));
+    to = out.pixel;
+    for (int y = 0; y < out.height; y++)
+        for (int x = 0; x < out.width; x++, to += c) {
+            int sx = swap ? y : x, sy = swap ? x : y;
+
+            if (orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8)
+                sx = w - 1 - sx;
+            if (orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7)
+                sy = h - 1 - sy;
+            memcpy(to, image->pixel + ((size_t)sy * (size_t)w + (size_t)sx) * (size_t)c, (size_t)c);
+        }
+    image_free(image);
+    *image = out;
+    return ST_OK;
+}
+
+static uint8_t gray_of(const uint8_t *p)
+{
+    return (uint8_t)((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16);
+}
+
+/* Converts n pixels between 1, 3 and 4 (inverted CMYK) channels to 1 or 3, as Pillow's Image.convert. */
+static void convert_row(uint8_t *to, int channels, uint8_t *from, int stored, int n)
+{
+    for (int i = 0; i < n; i++, to += channels, from += stored) {
+        if (stored == 4) {
+            for (int c = 0; c < 3; c++) {
+                int t = (255 - from[c]) * from[3] + 128, v = from[3] - (((t >> 8) + t) >> 8);
+
+                from[c] = (uint8_t)(v < 0 ? 0 : v);
+            }
+        }
+        if (channels == 1)
+            *to = stored == 1 ? *from : gray_of(from);
+        else
+            for (int c = 0; c < 3; c++)
+                to[c] = from[stored == 1 ? 0 : c];
+    }
+}
+
+/* ---- JPEG ---- */
+
+typedef struct {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr error;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    jmp_buf failed;
+    Status status;
+    const char *path;
+    size_t size;
+    uint8_t *row; /* one row as the library gives it, where it is converted */
+} Jpeg;
+
+static void jpeg_failed(j_common_ptr info)
+{
+    Jpeg *j = info->client_data;
+    char text[JMSG_LENGTH_MAX];
+
+    info->err->format_message(info, text);
+    j->status = info->err->msg_code == JERR_OUT_OF_MEMORY ? E_NOMEM : E_IO;
+    (void)FAIL(j->status, "%s: broken JPEG file: %s (at byte %zu of %zu)", j->path, text,
+               j->size - j->source.bytes_in_buffer, j->size);
+    longjmp(j->failed, 1);
+}
+
+/* Warnings that say that pixels are lost are errors; bytes that nothing needs are not. */
+static void jpeg_warned(j_common_ptr info, int level)
+{
+    switch (level < 0 ? info->err->msg_code : 0) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_MUST_RESYNC:
+    case JWRN_NOT_SEQUENTIAL: jpeg_failed(info);
+    }
+}
+
+static boolean jpeg_ended(j_decompress_ptr info)
+{
+    Jpeg *j = info->client_data;
+
+    j->status = FAIL(E_IO, "%s: truncated JPEG file: it ends after %zu bytes", j->path, j->size);
+    longjmp(j->failed, 1);
+}
+
+static void jpeg_skip(j_decompress_ptr info, long n)
+{
+    if (n > 0 && (size_t)n > info->src->bytes_in_buffer)
+        (void)jpeg_ended(info);
+    if (n > 0) {
+        info->src->next_input_byte += n;
+        info->src->bytes_in_buffer -= (size_t)n;
+    }
+}
+
+static void jpeg_nothing(j_decompress_ptr info) { (void)info; }
+
+/* A small file may ask for thousands of passes over a large image. */
+static void jpeg_progress(j_common_ptr info)
+{
+    Jpeg *j = info->client_data;
+
+    if (j->info.input_scan_number <= MOST_SCANS)
+        return;
+    j->status = FAIL(E_IO, "%s: broken JPEG file: more than %d scans", j->path, MOST_SCANS);
+    longjmp(j->failed, 1);
+}
+
+/* Reads the header, after setjmp. */
+static Status jpeg_begin(Jpeg *j, const uint8_t *file, ImageHeader *out)
+{
+    j->source = (struct jpeg_source_mgr){ .next_input_byte = file,
+                                          .bytes_in_buffer = j->size,
+                                          .init_source = jpeg_nothing,
+                                          .fill_input_buffer = jpeg_ended,
+                                          .skip_input_data = jpeg_skip,
+                                          .resync_to_restart = jpeg_resync_to_restart,
+                                          .term_source = jpeg_nothing };
+    j->progress.progress_monitor = jpeg_progress;
+    j->info.src = &j->source;
+    j->info.progress = &j->progress;
+    jpeg_save_markers(&j->info, JPEG_APP0 + 1, 0xffff);
+    jpeg_read_header(&j->info, TRUE);
+    out->orientation = 1;
+    for (jpeg_saved_marker_ptr m = j->info.marker_list; m; m = m->next)
+        if (m->data_length > 6 && !memcmp(m->data, "Exif\0", 6)) {
+            out->orientation = exif_orientation(m->data + 6, m->data_length - 6);
+            break;
+        }
+    TRY(check_size(j->info.image_width, j->info.image_height, j->path));
+    if (j->info.num_components != 1 && j->info.num_components != 3 && j->info.num_components != 4)
+        return FAIL(E_IO, "%s: a JPEG file of %d components; 1, 3 or 4 are known", j->path, j->info.num_components);
+    out->width = (int)j->info.image_width;
+    out->height = (int)j->info.image_height;
+    return ST_OK;
+}
+
+/* Decodes what jpeg_begin has begun, in the order of the file. */
+static Status jpeg_pixels(Jpeg *j, Image *out, int channels, int least_width, int least_height)
+{
+    struct jpeg_decompress_struct *d = &j->info;
+    unsigned scale = 1;
+
+    while (least_width > 0 && least_height > 0 && scale < 8 && d->image_width / (2 * scale) >= (unsigned)least_width &&
+           d->image_height / (2 * scale) >= (unsigned)least_height)
+        scale *= 2;
+    d->scale_num = 1;
+    d->scale_denom = scale;
+    d->out_color_space = d->num_components == 4                                                 ? JCS_CMYK
+                         : d->num_components == 1                                               ? JCS_GRAYSCALE
+                         : channels == 1 && least_width > 0 && d->jpeg_color_space == JCS_YCbCr ? JCS_GRAYSCALE
+                                                                                                : JCS_RGB;
+    jpeg_start_decompress(d);
+    TRY(image_reserve(out, (int)d->output_width, (int)d->output_height, channels));
+    if (d->output_components != channels && !(j->row = malloc((size_t)d->output_width * (size_t)d->output_components)))
+        return FAIL_NOMEM();
+    while (d->output_scanline < d->output_height) {
+        uint8_t *to = out->pixel + (size_t)d->output_scanline * (size_t)out->width * (size_t)channels;
+        JSAMPROW row = j->row ? j->row : to;
+
+        if (jpeg_read_scanlines(d, &row, 1) && j->row)
+            convert_row(to, channels, j->row, d->output_components, out->width);
+    }
+    return ST_OK;
+}
+
+/* Where `out` is NULL, the header alone is read. */
+static Status jpeg_run(Jpeg *j, ImageHeader *header, Image *out, const uint8_t *file, int channels, int least_width,
+                       int least_height)
+{
+    bool swap;
+
+    if (setjmp(j->failed))
+        return j->status;
+    jpeg_create_decompress(&j->info);
+    TRY(jpeg_begin(j, file, header));
+    swap = header->orientation >= 5;
+    return out ? jpeg_pixels(j, out, channels, swap ? least_height : least_width, swap ? least_width : least_height)
+               : ST_OK;
+}
+
+static Status read_jpeg(ImageHeader *header, Image *out, const uint8_t *file, size_t size, int channels,
+                        int least_width, int least_height, const char *path)
+{
+    Jpeg j = { .path = path, .size = size };
+    Status st;
+
+    j.info.err = jpeg_std_error(&j.error);
+    j.error.error_exit = jpeg_failed;
+    j.error.emit_message = jpeg_warned;
+    j.info.client_data = &j;
+    st = jpeg_run(&j, header, out, file, channels, least_width, least_height);
+    jpeg_destroy_decompress(&j.info);
+    free(j.row);
+    return st;
+}
+
+/* ---- PNG ---- */
+
+typedef struct {
+    png_structp png;
+    png_infop info;
+    const char *path;
+    const uint8_t *file;
+    size_t size, at;
+    Status status;
+    uint8_t *pixel; /* [height][width][stored] where they are converted */
+} Png;
+
+static void png_failed(png_structp png, png_const_charp text)
+{
+    Png *p = png_get_error_ptr(png);
+
+    p->status = FAIL(E_IO, "%s: broken PNG file: %s (at byte %zu of %zu)", p->path, text, p->at, p->size);
+    png_longjmp(png, 1);
+}
+
+static void png_warned(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void png_take(png_structp png, png_bytep to, size_t n)
+{
+    Png *p = png_get_io_ptr(png);
+
+    if (n > p->size - p->at)
+        png_error(png, "it is truncated");
+    memcpy(to, p->file + p->at, n);
+    p->at += n;
+}
+
+static int png_orientation(const Png *p)
+{
+    png_bytep exif;
+    png_uint_32 n;
+
+    return png_get_eXIf_1(p->png, p->info, &n, &exif) ? exif_orientation(exif, n) : 1;
+}
+
+/* Reads the header, after setjmp. */
+static Status png_begin(Png *p, ImageHeader *out)
+{
+    png_set_user_limits(p->png, MOST_SIDE, MOST_SIDE);
+    png_set_chunk_malloc_max(p->png, 1 << 24);
+    png_set_read_fn(p->png, p, png_take);
+    png_read_info(p->png, p->info);
+    out->width = (int)png_get_image_width(p->png, p->info);
+    out->height = (int)png_get_image_height(p->png, p->info);
+    out->orientation = png_orientation(p);
+    return check_size(out->width, out->height, p->path);
+}
+
+static Status png_pixels(Png *p, Image *out, int channels, ImageHeader *header)
+{
+    const int w = header->width, h = header->height;
+    int stored, passes;
+    uint8_t *all;
+
+    png_set_expand_gray_1_2_4_to_8(p->png);
+    if (png_get_color_type(p->png, p->info) == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(p->png);
+    png_set_strip_16(p->png);
+    png_set_strip_alpha(p->png);
+    passes = png_set_interlace_handling(p->png);
+    png_read_update_info(p->png, p->info);
+    stored = (int)png_get_channels(p->png, p->info);
+    if ((stored != 1 && stored != 3) || png_get_rowbytes(p->png, p->info) != (size_t)w * (size_t)stored)
+        return FAIL(E_IO, "%s: a PNG file of %d channels, which is neither gray nor colour", p->path, stored);
+    TRY(image_reserve(out, w, h, channels));
+    if (stored != channels && !(p->pixel = malloc((size_t)w * (size_t)h * (size_t)stored)))
+        return FAIL_NOMEM();
+    all = p->pixel ? p->pixel : out->pixel;
+    for (int pass = 0; pass < passes; pass++)
+        for (int y = 0; y < h; y++)
+            png_read_row(p->png, all + (size_t)y * (size_t)w * (size_t)stored, NULL);
+    for (int y = 0; p->pixel && y < h; y++)
+        convert_row(out->pixel + (size_t)y * (size_t)w * (size_t)channels, channels,
+                    p->pixel + (size_t)y * (size_t)w * (size_t)stored, stored, w);
+    png_read_end(p->png, p->info);
+    header->orientation = png_orientation(p);
+    return ST_OK;
+}
+
+/* Where `out` is NULL, the header alone is read. */
+static Status png_run(Png *p, ImageHeader *header, Image *out, int channels)
+{
+    if (setjmp(png_jmpbuf(p->png)))
+        return p->status;
+    TRY(png_begin(p, header));
+    return out ? png_pixels(p, out, channels, header) : ST_OK;
+}
+
+static Status read_png(ImageHeader *header, Image *out, const uint8_t *file, size_t size, int channels,
+                       const char *path)
+{
+    Png p = { .path = path, .file = file, .size = size };
+    Status st;
+
+    p.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &p, png_failed, png_warned);
+    p.info = p.png ? png_create_info_struct(p.png) : NULL;
+    st = p.info ? png_run(&p, header, out, channels) : FAIL_NOMEM();
+    png_destroy_read_struct(&p.png, &p.info, NULL);
+    free(p.pixel);
+    return st;
+}
+
+/* ---- both ---- */
+
+static Status read_image(ImageHeader *header, Image *out, const uint8_t *file, size_t size, int channels,
+                         int least_width, int least_height, const char *path)
+{
+    if (is_jpeg(file, size))
+        return read_jpeg(header, out, file, size, channels, least_width, least_height, path);
+    if (is_png(file, size))
+        return read_png(header, out, file, size, channels, path);
+    return FAIL(E_IO, "%s: neither a JPEG nor a PNG file; convert it to one of them", path);
+}
+
+Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path)
+{
+    ImageHeader h = { 0, 0, 1 };
+
+    TRY(read_image(&h, NULL, file, size, 3, 0, 0, path));
+    *out = h.orientation < 5 ? h : (ImageHeader){ h.height, h.width, h.orientation };
+    return ST_OK;
+}
+
+Status image_decode(Image *out, const uint8_t *file, size_t size, int channels, int least_width, int least_height,
+                    const char *path)
+{
+    ImageHeader h = { 0, 0, 1 };
+
+    TRY(read_image(&h, out, file, size, channels, least_width, least_height, path));
+    return h.orientation == 1 ? ST_OK : turn(out, h.orientation);
+}
