@@ -108,6 +108,7 @@ void dataset_free(Dataset *d)
         for (int64_t i = 0; d->class_name && i < d->classes; i++)
             free(d->class_name[i]);
         free(d->class_name);
+        free(d->note);
         mapped_close(&d->archive);
         free(d->array);
         source_free(&d->source);

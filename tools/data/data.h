@@ -72,6 +72,7 @@ struct Dataset {
     int64_t *index; /* [samples] the rows of the arrays that are samples; NULL: all rows */
     bool lent;      /* arrays, and all that they point to, belong to another data set */
     Source source;
+    char *note;        /* a line for the log, on the heap; NULL: none */
     char **class_name; /* [classes] names of the target's classes, in order; NULL: they have none */
     int64_t classes;
     void *maker; /* the format's own, which arrays with `fetch` share */

@@ -44,6 +44,8 @@ typedef struct {
     int inputs;            /* 0: unknown */
     Normalisation norm;    /* by --mean and --std, of at least one channel */
     bool training;         /* the source is --data of a training run */
+    const char *augment;   /* --augment; NULL: not given */
+    bool skip_broken;      /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
      * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and
      * `dpexec eval` of a run's model see what training saw.  NULL: nothing is kept. */
@@ -59,6 +61,7 @@ struct DataFormat {
     const char *suffix;        /* ".npz" */
     bool folder;               /* reads folders that are given without a prefix */
     bool scaled;               /* by --mean and --std */
+    bool augmented;            /* by --augment */
     const DataOption *options; /* ends with a NULL name; NULL: only those that every source has */
     /* Adds the arrays (dataset_add). */
     Status (*read)(Dataset *d, const Source *s, const SourceContext *c);

@@ -36,6 +36,7 @@ typedef struct {
     { "map", "INPUT=ARRAY", "array that feeds an input of another name; may be repeated" },                        \
         { "mean", "LIST", "subtracted from images scaled to [0,1]: a number, one for each channel, or imagenet" }, \
         { "std", "LIST", "divides images after that" },                                                            \
+        { "skip-broken", NULL, "leave out images that cannot be read, instead of ending" },                        \
     {                                                                                                              \
         "workers", "N", "threads that make samples, in each process [1 up to 4 cores, else cores/8]"               \
     }

@@ -158,6 +158,9 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     Normalisation n = { .channels = 1, .scale = 1, .std = { 1 } };
     int n_mean = 1, n_std = 1;
 
+    if (args_has(a, "augment") && !strcmp(flag, "data") && !s->format->augmented)
+        return FAIL(E_INVALID, "--augment is for images:DIR: --%s %s holds arrays, which are taken as they are", flag,
+                    s->text);
     if ((mean || std) && !s->format->scaled)
         return FAIL(E_INVALID, "--mean and --std are for images: --%s %s holds arrays, which are taken as they are",
                     flag, s->text);
@@ -200,7 +203,11 @@ void feed_check_channels(const Feed *f, Problems *wrong)
 static Status make_context(SourceContext *out, Feed *f, const Args *a, const char *flag, const Source *s,
                            const dpx_model *model, dpx_info input[MAX_FIELDS])
 {
-    *out = (SourceContext){ .input = input, .training = is_training(a) && !strcmp(flag, "data"), .fitted = f->fitted };
+    *out = (SourceContext){ .input = input,
+                            .training = is_training(a) && !strcmp(flag, "data"),
+                            .augment = args_value(a, "augment"),
+                            .skip_broken = args_has(a, "skip-broken"),
+                            .fitted = f->fitted };
     for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
         out->inputs += !dpx_model_info(model, DPX_INPUT, i, &input[out->inputs]);
     return read_normalisation(&out->norm, a, flag, s, f->fitted);

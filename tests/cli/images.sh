@@ -1,0 +1,48 @@
+#!/bin/bash
+# Folders of images: training with random changes writes the same bytes with any number of processes and workers, from a cache, and when
+# it is resumed; what is broken is named.
+. "$(dirname "$0")/lib.sh"
+images=tests/tools/images
+
+# 24 images of two classes, and 6 to evaluate on, of all kinds that there are.
+files=("$images"/*.jpg "$images"/*.png)
+for i in $(seq 0 29); do
+    f=${files[$((i % ${#files[@]}))]}
+    set=train class=cat
+    [ $i -lt 24 ] || set=val
+    [ $((i % 2)) = 0 ] || class=dog
+    mkdir -p "$DIR/$set/$class"
+    cp "$f" "$DIR/$set/$class/$i.${f##*.}"
+done
+net=(models/resnet20.onnx --data "images:$DIR/train" --loss cross-entropy --batch-size 8 --lr 0.05 --momentum 0.9 --threads 1 --quiet
+     --mean imagenet --val "images:$DIR/val" --metric accuracy --replicas 3)
+change=(--augment "crop,flip,rotate:15,color:0.4,erase")
+
+check "one process" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 3 --out "$DIR/one"
+check "four workers" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 3 --workers 4 --out "$DIR/four"
+check "the same with four workers" same_run "$DIR/four" "$DIR/one"
+check "three processes" "$dpexec" launch -n 3 -- train "${net[@]}" "${change[@]}" --epochs 3 --workers 2 --out "$DIR/three"
+check "the same in three processes" cmp "$DIR/three/model.onnx" "$DIR/one/model.onnx"
+check "a cache" "$dpexec" train "${net[@]/%train/train,cache=disk}" "${change[@]}" --epochs 3 --out "$DIR/cached"
+check "the same from a cache" cmp "$DIR/cached/model.onnx" "$DIR/one/model.onnx"
+check "an epoch" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 1 --out "$DIR/first"
+check "two more" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 3 --resume "$DIR/first"
+check "the same when resumed" cmp "$DIR/first/model.onnx" "$DIR/one/model.onnx"
+check "without changes" "$dpexec" train "${net[@]}" --epochs 3 --out "$DIR/plain"
+check "changes change" differ "$DIR/plain/model.onnx" "$DIR/one/model.onnx"
+check "classes are kept" grep -q '"cat"' "$DIR/one/data.json"
+check "eval takes all from the run" "$dpexec" eval "$DIR/one/model.onnx" --data "images:$DIR/val" --loss cross-entropy --metric accuracy
+
+refused 2 "--augment" "$dpexec" train "${net[@]}" --augment flop,rotate
+refused 2 "expected crop or stretch" "$dpexec" train "${net[@]/%train/train,fit=wide}"
+head -c 300 "$images/rgb.jpg" >"$DIR/train/cat/cut.jpg"     # its header cannot be read
+echo hello >"$DIR/train/cat/hello.png"
+refused 1 "2 of 26 images are broken" "$dpexec" train "${net[@]}"
+says "2 of 26 images are broken and left out" "$dpexec" train "${net[@]}" --epochs 1 --skip-broken
+rm "$DIR/train/cat/cut.jpg" "$DIR/train/cat/hello.png"
+head -c 700 "$images/rgb.jpg" >"$DIR/train/cat/0.jpg"       # its pixels are cut off
+says "takes its place" "$dpexec" train "${net[@]}" --epochs 1 --out "$DIR/replaced"
+mkdir "$DIR/val/bird"
+cp "$images/rgb.png" "$DIR/val/bird"
+refused 2 "'bird'" "$dpexec" train "${net[@]}" --epochs 1
+finish

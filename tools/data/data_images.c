@@ -1,0 +1,470 @@
+/* images:DIR: JPEG and PNG files, decoded when a batch needs them, resized to the model's input, and augmented.
+ *
+ * A sample is read, decoded, (cached,) resized and cut to size, changed at random in training, scaled to [0,1], and
+ * normalised.  What --val, `dpexec eval` and a resumed run must do alike is stored among the facts: classes, size, and
+ * how images are brought to it. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "graph/base/hash.h"
+#include "tools/data/data.h"
+#include "tools/data/image_cache.h"
+#include "tools/data/image_list.h"
+#include "tools/image/image_augment.h"
+
+enum { MOST_SIDE = 16384, MOST_CHECKERS = 8, SHOWN_BROKEN = 10 };
+
+static const DataOption options[] = {
+    { "size", "N|HEIGHTxWIDTH", "pixels of an image [those of the model's input]" },
+    { "fit", "crop|stretch", "shorter side to the size and the centre, or the whole image [crop]" },
+    { "filter", "bilinear|bicubic", "how images are resized [bilinear]" },
+    { "decode", "full|fast", "fast: JPEG files at 1/2, 1/4 or 1/8, not below the size [full]" },
+    { "list", "FILE.csv", "rows of a path in DIR and a class, or several numbers [a folder for each class]" },
+    { "classes", "FILE", "names of the classes in order, one a line [sorted]" },
+    { "cache", "ram|disk", "keep decoded images [none]" },
+    { NULL, NULL, NULL }
+};
+
+/* What makes the samples. */
+typedef struct {
+    ImageList list;
+    int width, height, channels;
+    bool nhwc, stretch, fast, floats; /* floats: scaled and normalised; else bytes */
+    ResizeFilter filter;
+    Augment augment;
+    bool augments;
+    float table[3][256]; /* a byte of a channel as a float */
+    ImageCache *cache;   /* NULL: none */
+    int64_t *bytes;      /* [n] of each decoded image at most, until the cache is open */
+    bool *good;          /* [n] whether the header can be read */
+    char **why;          /* [n] what is wrong with it; NULL: nothing */
+} Images;
+
+static void free_images(void *maker)
+{
+    Images *m = maker;
+
+    for (int64_t i = 0; i < m->list.n && m->why; i++)
+        free(m->why[i]);
+    free(m->why);
+    free(m->good);
+    free(m->bytes);
+    image_cache_free(m->cache);
+    image_list_free(&m->list);
+    free(m);
+}
+
+/* ---- samples ---- */
+
+/* Reads and decodes image `row`. */
+static Status decode_row(Image *out, const Images *m, int64_t row)
+{
+    const char *path = m->list.path[row];
+    const int least = !m->fast ? 0 : m->augment.crop ? 2 : 1; /* times the size: a crop is of a part of the image */
+    Mapped file;
+    Status st;
+
+    TRY(mapped_open(&file, path));
+    st = image_decode(out, file.data, file.size, m->channels, least * m->width, least * m->height, path);
+    mapped_close(&file);
+    return st;
+}
+
+/* Makes the image of the model's size, without random changes. */
+static Status fit(Image *out, const Image *image, const Images *m)
+{
+    return m->stretch ? image_resize(out, image, (ImageBox){ 0, 0, image->width, image->height }, m->width, m->height,
+                                     m->filter)
+                      : image_fit(out, image, m->width, m->height, m->filter);
+}
+
+/* Makes the image of the model's size, and in training changes it by the parameters that `draw` becomes.  The cache
+ * holds images before they change: whole ones where a random part is cut out, else those that are fitted. */
+static Status make_image(Image *out, const Images *m, int64_t row, const SampleKey *key, AugmentDraw *draw)
+{
+    const bool whole = m->augment.crop, changes = m->augments && key->training;
+    Image image = { 0 }, spare = { 0 }, from = { 0 };
+    Status st = ST_OK;
+
+    if (!m->cache || !image_cache_find(m->cache, row, m->channels, &from)) {
+        st = decode_row(&image, m, row);
+        if (!st && !whole)
+            st = fit(out, &image, m);
+        from = whole ? image : *out;
+        if (!st && m->cache)
+            image_cache_store(m->cache, row, &from);
+    } else if (!whole && !(st = image_reserve(out, from.width, from.height, from.channels))) {
+        memcpy(out->pixel, from.pixel, (size_t)from.width * (size_t)from.height * (size_t)from.channels);
+    }
+    if (!st && changes)
+        augment_draw(draw, &m->augment, from.width, from.height, m->width, m->height, key->seed, key->epoch, row);
+    if (!st && whole)
+        st = changes ? augment_crop(out, &from, draw, m->width, m->height, m->filter) : fit(out, &from, m);
+    if (!st && changes)
+        st = augment_apply(out, &spare, draw);
+    image_free(&image);
+    image_free(&spare);
+    return st;
+}
+
+static Status fetch_image(const Array *a, int64_t row, const SampleKey *key, void *to)
+{
+    const Images *m = a->maker;
+    const int channels = m->channels;
+    const size_t n = (size_t)m->width * (size_t)m->height;
+    AugmentDraw draw = { .cropped = false };
+    const uint8_t *p;
+    Image out = { 0 };
+    Status st = make_image(&out, m, row, key, &draw);
+
+    if (st) {
+        image_free(&out);
+        return st;
+    }
+    p = out.pixel;
+    for (size_t i = 0; i < n; i++, p += channels)
+        for (int c = 0; c < channels; c++) {
+            const size_t at = m->nhwc ? i * (size_t)channels + (size_t)c : (size_t)c * n + i;
+
+            if (m->floats)
+                ((float *)to)[at] = m->table[c][p[c]];
+            else
+                ((uint8_t *)to)[at] = p[c];
+        }
+    for (int y = draw.erase.y; y < draw.erase.y + draw.erase.height; y++)
+        for (int x = draw.erase.x; x < draw.erase.x + draw.erase.width; x++)
+            for (int c = 0; c < channels; c++) {
+                const size_t i = (size_t)y * (size_t)m->width + (size_t)x;
+                const size_t at = m->nhwc ? i * (size_t)channels + (size_t)c : (size_t)c * n + i;
+
+                if (m->floats)
+                    ((float *)to)[at] = 0;
+                else
+                    ((uint8_t *)to)[at] = 0;
+            }
+    image_free(&out);
+    return ST_OK;
+}
+
+/* ---- headers ---- */
+
+typedef struct {
+    Images *images;
+    int64_t from, step;
+    Status failed;
+} Checker;
+
+/* Reads the headers of images from, from + step, ... */
+static void *check_headers(void *user)
+{
+    Checker *k = user;
+    Images *m = k->images;
+
+    for (int64_t i = k->from; i < m->list.n && !k->failed; i += k->step) {
+        ImageHeader h;
+        Mapped file = { 0 };
+        Status st = mapped_open(&file, m->list.path[i]);
+
+        if (!st)
+            st = image_read_header(&h, file.data, file.size, m->list.path[i]);
+        mapped_close(&file);
+        if ((m->good[i] = !st))
+            m->bytes[i] = (int64_t)h.width * h.height * m->channels;
+        else if (st == E_NOMEM || !(m->why[i] = strdup(status_message())))
+            k->failed = E_NOMEM;
+    }
+    return NULL;
+}
+
+/* Checks all headers by several threads.  Broken files end the run, or with `skip` are left out, which *note says. */
+static Status check_images(Images *m, bool skip, char **note, const char *source)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = (int)(cores < 1 ? 1 : cores > MOST_CHECKERS ? MOST_CHECKERS : cores);
+    Checker checker[MOST_CHECKERS];
+    pthread_t thread[MOST_CHECKERS];
+    bool started[MOST_CHECKERS];
+    Problems broken = { 0 };
+    int64_t bad = 0, all = m->list.n;
+    Status st = ST_OK;
+
+    m->good = calloc((size_t)all + 1, sizeof *m->good);
+    m->bytes = calloc((size_t)all + 1, sizeof *m->bytes);
+    m->why = calloc((size_t)all + 1, sizeof *m->why);
+    if (!m->good || !m->bytes || !m->why)
+        return FAIL_NOMEM();
+    for (int i = 0; i < n; i++) {
+        checker[i] = (Checker){ m, i, n, ST_OK };
+        started[i] = i + 1 < n && !pthread_create(&thread[i], NULL, check_headers, &checker[i]);
+        if (!started[i])
+            check_headers(&checker[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        if (started[i])
+            pthread_join(thread[i], NULL);
+        st = checker[i].failed ? FAIL_NOMEM() : st;
+    }
+    TRY(st);
+    for (int64_t i = 0; i < all; i++) {
+        if (m->good[i])
+            m->bytes[i - bad] = m->bytes[i];
+        else if (bad++ < SHOWN_BROKEN && !skip)
+            problems_add(&broken, "%s", m->why[i]);
+        free(m->why[i]);
+        m->why[i] = NULL;
+    }
+    image_list_select(&m->list, m->good);
+    if (skip && bad == all)
+        return FAIL(E_IO, "%s: all %lld images are broken", source, (long long)all);
+    if (skip && bad &&
+        asprintf(note, "%lld of %lld images are broken and left out", (long long)bad, (long long)all) < 0)
+        return FAIL_NOMEM();
+    return problems_fail(&broken, E_IO, "%s: %lld of %lld images are broken; --skip-broken leaves them out", source,
+                         (long long)bad, (long long)all);
+}
+
+/* ---- options and facts ---- */
+
+/* The option's value, else what training fitted, else `fallback`. */
+static const char *value_of(const Source *s, const json_t *facts, const char *name, const char *fallback)
+{
+    const char *given = source_value(s, name), *kept = json_string_value(json_object_get(facts, name));
+
+    return given ? given : kept ? kept : fallback;
+}
+
+/* Reads an option that is one of two words; *second: it is the second. */
+static void read_choice(bool *second, const Source *s, const json_t *facts, const char *name, const char *a,
+                        const char *b, Problems *wrong)
+{
+    const char *v = value_of(s, facts, name, a);
+
+    *second = !strcmp(v, b);
+    if (!*second && strcmp(v, a) != 0)
+        problems_add(wrong, "%s: expected %s or %s, found '%s'", name, a, b, v);
+}
+
+/* Reads "64" or "48x64" (height and width). */
+static bool read_size(int *width, int *height, const char *text)
+{
+    char *end;
+    long h = strtol(text, &end, 10), w = *end == 'x' ? strtol(end + 1, &end, 10) : h;
+
+    *width = (int)w;
+    *height = (int)h;
+    return !*end && w >= 1 && h >= 1 && w <= MOST_SIDE && h <= MOST_SIDE;
+}
+
+/* Finds the input that takes images, one of four axes with 1 or 3 channels; NULL: there is none. */
+static const dpx_info *image_input(const SourceContext *c, bool *nhwc)
+{
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < c->inputs; i++) {
+            const dpx_info *in = &c->input[i];
+            const int64_t channels = in->rank == 4 ? in->dim[last ? 3 : 1] : 0;
+
+            if (channels == 1 || channels == 3) {
+                *nhwc = last;
+                return in;
+            }
+        }
+    return NULL;
+}
+
+/* Decides channels and size by the model's input, the option, and what training fitted. */
+static Status choose_size(Images *m, const dpx_info **in, const Source *s, const SourceContext *c, const json_t *facts)
+{
+    const char *text = value_of(s, facts, "size", NULL);
+    int64_t h, w;
+
+    m->channels = 3;
+    *in = image_input(c, &m->nhwc);
+    if (c->inputs && !*in)
+        return FAIL(E_INVALID,
+                    "%s: the model has no input for images: expected one of shape [N,C,H,W] or [N,H,W,C] with "
+                    "1 or 3 channels",
+                    s->text);
+    if (*in)
+        m->channels = (int)(*in)->dim[m->nhwc ? 3 : 1];
+    h = *in ? (*in)->dim[m->nhwc ? 1 : 2] : -1;
+    w = *in ? (*in)->dim[m->nhwc ? 2 : 3] : -1;
+    if (text && !read_size(&m->width, &m->height, text))
+        return FAIL(E_INVALID, "%s: size: expected pixels from 1 to %d, as 64 or HEIGHTxWIDTH, found '%s'", s->text,
+                    MOST_SIDE, text);
+    if (text && ((h > 0 && h != m->height) || (w > 0 && w != m->width)))
+        return FAIL(E_INVALID, "%s: size=%s, but the model's input '%s' takes images of %lldx%lld (height x width)",
+                    s->text, text, (*in)->name, (long long)h, (long long)w);
+    if (!text && (h < 1 || w < 1 || h > MOST_SIDE || w > MOST_SIDE))
+        return FAIL(E_INVALID, "%s: the model does not fix the size of images: give size=N, as in images:%s,size=224",
+                    s->text, s->path);
+    if (!text) {
+        m->height = (int)h;
+        m->width = (int)w;
+    }
+    return ST_OK;
+}
+
+/* Stores what evaluations must do alike. */
+static Status keep_facts(const Images *m, const SourceContext *c)
+{
+    char size[32];
+    json_t *facts, *names;
+
+    if (!c->fitted || !c->training || json_object_get(c->fitted, "images"))
+        return ST_OK;
+    snprintf(size, sizeof size, "%dx%d", m->height, m->width);
+    facts = json_pack("{s:s, s:s, s:s, s:s}", "size", size, "fit", m->stretch ? "stretch" : "crop", "filter",
+                      m->filter == RESIZE_BICUBIC ? "bicubic" : "bilinear", "decode", m->fast ? "fast" : "full");
+    if (!facts || json_object_set_new(c->fitted, "images", facts))
+        return FAIL_NOMEM();
+    if (!m->list.class_name)
+        return ST_OK;
+    names = json_array();
+    for (int64_t i = 0; i < m->list.classes; i++)
+        if (json_array_append_new(names, json_string(m->list.class_name[i]))) {
+            json_decref(names);
+            return FAIL(E_INVALID, "the name of class %lld is no UTF-8", (long long)i);
+        }
+    return json_object_set_new(c->fitted, "classes", names) ? FAIL_NOMEM() : ST_OK;
+}
+
+/* Lists the files by the options, with the classes of training. */
+static Status read_files(Images *m, const Source *s, const SourceContext *c)
+{
+    const json_t *kept = json_object_get(c->fitted, "classes");
+    const size_t n = json_array_size(kept);
+    const char **known = n ? malloc(n * sizeof *known) : NULL;
+    Status st = n && !known ? FAIL_NOMEM() : ST_OK;
+
+    for (size_t i = 0; i < n && !st; i++)
+        if (!(known[i] = json_string_value(json_array_get(kept, i))))
+            st = FAIL(E_IO, "%s: the run's classes are no names", s->text);
+    if (!st)
+        st = image_list_read(&m->list, s->path, source_value(s, "list"), source_value(s, "classes"), known, (int64_t)n);
+    free(known);
+    return st;
+}
+
+/* Stands for the samples in digests: names and sizes of the files, and all options. */
+static uint64_t identity_of(const Images *m)
+{
+    const int64_t how[] = { m->width,  m->height, m->channels,     m->nhwc,         m->stretch,      m->fast,
+                            m->filter, m->floats, m->augment.crop, m->augment.flip, m->augment.erase };
+    uint64_t h = hash_bytes(HASH_BEGIN, how, sizeof how);
+
+    h = hash_bytes(h, &m->augment.rotate, sizeof m->augment.rotate);
+    h = hash_bytes(h, &m->augment.color, sizeof m->augment.color);
+    h = hash_bytes(h, m->table, sizeof m->table);
+    for (int64_t i = 0; i < m->list.n; i++) {
+        struct stat about;
+
+        h = hash_text(h, m->list.path[i] + m->list.root);
+        h = hash_int(h, stat(m->list.path[i], &about) ? -1 : about.st_size);
+    }
+    return h;
+}
+
+/* ---- the format ---- */
+
+static Status read_options(Images *m, const Source *s, const SourceContext *c, const json_t *facts)
+{
+    const Normalisation *norm = &c->norm;
+    const char *cache = source_value(s, "cache");
+    Problems wrong = { 0 };
+    bool bicubic, disk = false;
+
+    read_choice(&m->stretch, s, facts, "fit", "crop", "stretch", &wrong);
+    read_choice(&bicubic, s, facts, "filter", "bilinear", "bicubic", &wrong);
+    read_choice(&m->fast, s, facts, "decode", "full", "fast", &wrong);
+    if (cache)
+        read_choice(&disk, s, NULL, "cache", "ram", "disk", &wrong);
+    m->filter = bicubic ? RESIZE_BICUBIC : RESIZE_BILINEAR;
+    if (norm->channels > 1 && norm->channels != m->channels)
+        problems_add(&wrong, "--mean and --std have %d numbers, but the model takes images of %d channel%s",
+                     norm->channels, m->channels, m->channels > 1 ? "s" : "");
+    if (!m->floats && (norm->channels > 1 || norm->mean[0] != 0 || norm->std[0] != 1))
+        problems_add(&wrong, "--mean and --std need an input of floats, the model takes bytes");
+    TRY(problems_fail(&wrong, E_INVALID, "%s", s->text));
+    for (int k = 0; k < 3; k++)
+        for (int v = 0; v < 256; v++)
+            m->table[k][v] =
+                (float)((v / 255.0 - norm->mean[norm->channels > 1 ? k : 0]) / norm->std[norm->channels > 1 ? k : 0]);
+    if (!c->training || !c->augment)
+        return ST_OK;
+    m->augments = true;
+    return augment_parse(&m->augment, c->augment, "--augment");
+}
+
+/* Adds the targets: class numbers, or the numbers of the list. */
+static Status add_targets(Dataset *d, Images *m, const char *path)
+{
+    const int64_t n = m->list.n;
+    Array y = { .dtype = DPX_INT64, .rank = 1, .dim = { n } };
+
+    if (m->list.number) {
+        float *v = malloc((size_t)n * (size_t)m->list.columns * sizeof *v);
+
+        for (int64_t i = 0; i < n * m->list.columns && v; i++)
+            v[i] = (float)m->list.number[i];
+        y = (Array){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { n, m->list.columns }, .memory = v };
+    } else {
+        y.memory = m->list.label;
+        m->list.label = NULL;
+    }
+    y.data = y.memory;
+    if (!y.memory || !(y.name = strdup("target"))) {
+        free(y.memory);
+        return FAIL_NOMEM();
+    }
+    d->class_name = m->list.class_name;
+    d->classes = d->class_name ? m->list.classes : 0;
+    m->list.class_name = NULL;
+    return dataset_add(d, &y, path);
+}
+
+static Status open_cache(Images *m, const Source *s)
+{
+    const char *cache = source_value(s, "cache");
+
+    for (int64_t i = 0; i < m->list.n && !m->augment.crop; i++)
+        m->bytes[i] = (int64_t)m->width * m->height * m->channels;
+    return cache ? image_cache_open(&m->cache, m->bytes, m->list.n, !strcmp(cache, "disk"), s->text) : ST_OK;
+}
+
+static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
+{
+    Images *m = calloc(1, sizeof *m);
+    const json_t *facts = json_object_get(c->fitted, "images");
+    Array x = { .rank = 4, .fetch = fetch_image, .maker = m };
+    const dpx_info *in = NULL;
+
+    if (!m)
+        return FAIL_NOMEM();
+    d->maker = m;
+    d->free_maker = free_images;
+    TRY(choose_size(m, &in, s, c, facts));
+    m->floats = !in || (in->dtype != DPX_UINT8 && in->dtype != DPX_INT32 && in->dtype != DPX_INT64);
+    TRY(read_options(m, s, c, facts));
+    TRY(read_files(m, s, c));
+    TRY(check_images(m, c->skip_broken, &d->note, s->text));
+    TRY(open_cache(m, s));
+    TRY(keep_facts(m, c));
+    x.dtype = m->floats ? DPX_FLOAT32 : DPX_UINT8;
+    x.dim[0] = m->list.n;
+    x.dim[1] = m->nhwc ? m->height : m->channels;
+    x.dim[2] = m->nhwc ? m->width : m->height;
+    x.dim[3] = m->nhwc ? m->channels : m->width;
+    x.identity = identity_of(m);
+    if (!(x.name = strdup(in && c->inputs > 1 ? in->name : "")))
+        return FAIL_NOMEM();
+    TRY(dataset_add(d, &x, s->path));
+    return add_targets(d, m, s->path);
+}
+
+DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG and PNG files in a folder for each class",
+                   .prefix = "images:", .scaled = true, .augmented = true, .options = options, .read = read_images);

@@ -1,0 +1,36 @@
+/* Lists of image files with their classes or numbers: from folders, one for each class, or from a CSV file. */
+#ifndef DPX_TOOLS_IMAGE_LIST_H
+#define DPX_TOOLS_IMAGE_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graph/base/status.h"
+
+typedef struct {
+    char **path; /* [n] */
+    size_t room;
+    int64_t n;
+    size_t root;       /* length of the folder's name, with its slash, that paths begin with */
+    int64_t *label;    /* [n] the class; NULL: there are numbers */
+    double *number;    /* [n][columns] of a CSV file with several columns behind the path; NULL: there are classes */
+    int columns;       /* numbers of an image */
+    char **class_name; /* [classes] in their order; NULL: labels are numbers of classes */
+    int64_t classes;
+} ImageList;
+
+/* Lists the files *.jpg, *.jpeg and *.png below `folder`, whose folders are the classes; with `list`, the files that a
+ * CSV file names: their paths below `folder`, then one class name or class number, or several numbers.  A first row
+ * that names no image is a heading.  Files in other image formats are listed too, so that the check of headers names
+ * them.
+ *
+ * Classes have the order of known[0..n), or of the lines of the file `classes`; without both (known NULL, classes NULL)
+ * names are sorted by their bytes.  E_IO, E_INVALID: an unreadable folder or file; the rows and classes that are wrong.
+ */
+Status image_list_read(ImageList *out, const char *folder, const char *list, const char *classes,
+                       const char *const *known, int64_t n) CHECKED;
+void image_list_free(ImageList *l);
+/* Keeps the images with keep[i]. */
+void image_list_select(ImageList *l, const bool *keep);
+
+#endif
