@@ -104,6 +104,10 @@ if(NOT DPX_SANITIZE)
     endif()
 endif()
 
+# How fast images are read: bench/images.py.
+add_executable(bench_images EXCLUDE_FROM_ALL bench/images.c)
+target_link_libraries(bench_images PRIVATE toolbox)
+
 # The official test data of ONNX: a package's, and any newer set that -DDPX_ONNX_TESTS=DIR names (the folder that holds node/,
 # as the onnx wheel has it in onnx/backend/test/data).
 find_path(DPX_ONNX_TESTDATA node/test_abs/model.onnx PATHS /usr/share/libonnx-testdata/data DOC "Official ONNX test data")

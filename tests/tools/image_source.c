@@ -215,4 +215,4 @@ static void test_broken(void)
 }
 
 DEFINE_SUITE(image_source, { "pixels are Pillow's", test_pixels }, { "lists", test_lists },
-             { "what training fitted", test_fitted }, { "broken files", test_broken })
+             { "what training fitted", test_fitted }, { "broken files", test_broken });
