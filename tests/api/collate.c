@@ -1,5 +1,6 @@
 /* Samples of any structure: containers, what dpx_collate makes of them, and what dpx_scatter gives each replica.  What
  * is expected follows by hand from the rules of mmcv.parallel's DataContainer, collate and scatter. */
+#include <stdint.h>
 #include <string.h>
 
 #include "tests/api/samples.h"
@@ -88,6 +89,23 @@ static void test_own_padding(void)
             contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 255, 2, 0),
             contained(counted(DPX_UINT8, DIMS(1, 1, 1), 1), 1, -1, 2, 0));
     REFUSED(DPX_INVALID, "padded with 0.5", 1, contained(counted(DPX_UINT8, DIMS(1, 1, 2), 1), 1, 0.5, 2, 0));
+    free_made();
+}
+
+/* int64 holds -2^63, but not 2^63. */
+static void test_padding_of_integers(void)
+{
+    static const int64_t expected[] = { 1, INT64_MIN, 1, 2 };
+    dpx_data *one = counted(DPX_INT64, DIMS(1, 1), 1), *two = counted(DPX_INT64, DIMS(1, 2), 1);
+    const dpx_data *b = COLLATE(2, contained(one, 1, -0x1p63, 1, 0), contained(two, 1, 0, 1, 0));
+    dpx_tensor t;
+
+    if (CHECK_DPX(dpx_data_view(dpx_data_at(b, 0), &t))) {
+        CU_ASSERT_FATAL(t.dtype == DPX_INT64 && t.rank == 3 && t.dim[0] == 2 && t.dim[1] == 1 && t.dim[2] == 2);
+        CU_ASSERT(!memcmp(t.data, expected, sizeof expected));
+    }
+    REFUSED(DPX_INVALID, "which type int64 cannot hold", 2, contained(one, 1, 0x1p63, 1, 0),
+            contained(two, 1, 0, 1, 0));
     free_made();
 }
 
@@ -265,6 +283,7 @@ static void test_scatter_refused(void)
 
 DEFINE_SUITE(collate, { "defaults of a container", test_defaults }, { "padded to the group's largest", test_padding },
              { "one to three axes, or none", test_pad_dims }, { "each sample's own padding", test_own_padding },
+             { "padding of integers", test_padding_of_integers },
              { "what cannot be stacked", test_what_cannot_be_stacked }, { "what stays on the host", test_cpu_only },
              { "the first sample of a group decides", test_first_of_group }, { "groups", test_groups },
              { "lists, maps and tensors", test_structure }, { "errors name the path", test_paths },

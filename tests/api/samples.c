@@ -22,6 +22,7 @@ dpx_data *counted(dpx_dtype dtype, int rank, const int64_t *dim, double times)
 {
     static double f64[4096];
     static float f32[4096];
+    static int64_t i64[4096];
     static uint8_t u8[4096];
     dpx_tensor t = { .dtype = dtype, .rank = rank };
     dpx_data *d = NULL;
@@ -31,9 +32,13 @@ dpx_data *counted(dpx_dtype dtype, int rank, const int64_t *dim, double times)
     for (int i = 0; i < 4096; i++) {
         f64[i] = times * (i + 1);
         f32[i] = (float)f64[i];
+        i64[i] = (int64_t)f64[i];
         u8[i] = (uint8_t)(f64[i] < 256 ? f64[i] : 0);
     }
-    t.data = dtype == DPX_FLOAT64 ? (void *)f64 : dtype == DPX_FLOAT32 ? (void *)f32 : (void *)u8;
+    t.data = dtype == DPX_FLOAT64   ? (void *)f64
+             : dtype == DPX_FLOAT32 ? (void *)f32
+             : dtype == DPX_INT64   ? (void *)i64
+                                    : (void *)u8;
     CHECK_DPX(dpx_data_tensor(&d, &t));
     return keep(d);
 }
