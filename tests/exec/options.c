@@ -212,6 +212,19 @@ static void test_refused_groups(void)
     options_free(o);
 }
 
+/* --state needs a buffer and a value; a refused text leaves the list as it was. */
+static void test_refused_states(void)
+{
+    static const char *const wrong[] = { "", "=", "=x", "x=", "x" };
+    Options *o = options_create();
+
+    CHECK_OK(options_set(o, "state", "a=b"));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_FAILS(E_INVALID, "expected BUFFER=VALUE", options_set(o, "state", wrong[i]));
+    CHECK_STR("a=b", options_get(o, "state"));
+    options_free(o);
+}
+
 static void test_kinds(void)
 {
     static const Setting s[] = {
@@ -360,4 +373,5 @@ DEFINE_SUITE(options, { "every option from blocks of just its text's size", test
              { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
              { "multi-step's steps rise", test_rising_steps }, { "flags of recipes", test_flags_of_recipes },
              { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
-             { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups });
+             { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups },
+             { "refused states", test_refused_states });
