@@ -220,6 +220,27 @@ static void test_refused(void)
     CU_ASSERT_EQUAL(b.destroyed, 0);
 }
 
+/* A name has letters, digits and _; a domain may also have . and -.  The test tries the ends of each range, and the
+ * characters beside them. */
+static void test_words(void)
+{
+    Bench b = { 0 };
+    dpx_operator op = bench_operator("_09azAZ", &bench_tap, 0, &b);
+    dpx_operators *set = NULL;
+
+    op.domain = "_09azAZ.-";
+    CHECK_DPX(dpx_operators_create(&set));
+    CHECK_DPX(dpx_operators_add(set, &op));
+    for (const char *c = "/:@[`{"; *c; c++) {
+        char word[] = { 'x', *c, '\0' }, says[16];
+
+        snprintf(says, sizeof says, "name '%s'", word);
+        op.name = word;
+        refuse(says, &op);
+    }
+    dpx_operators_free(set);
+}
+
 static void test_sets(void)
 {
     Bench b = { 0 };
@@ -284,5 +305,5 @@ static void test_export(void)
 
 DEFINE_SUITE(operators, { "as known ones", test_same_as_known }, { "function", test_function }, { "apart", test_apart },
              { "impure", test_impure }, { "constants", test_constants }, { "errors", test_errors },
-             { "unknown", test_unknown }, { "refused", test_refused }, { "sets", test_sets },
+             { "unknown", test_unknown }, { "refused", test_refused }, { "words", test_words }, { "sets", test_sets },
              { "export", test_export });
