@@ -8,6 +8,7 @@ in float64, all of it in one place.
     both_new     older exporter at opset 13 and by its newer one at opset 20
     several      criterion of two losses, loss_class and loss_box, by the older exporter
     learned      criterion with a parameter of its own, a scale, by the newer exporter
+    trained      the same by ONNX's helper: dpexec's metadata mark the scale as trained, and nothing marks the zeros 'shift.bias'
     squares      criterion of inputs that are called otherwise, for a model with one output (by position)
     image        preprocessing: bytes, scaled and normalised, to x
 
@@ -115,6 +116,19 @@ def write_net():
         onnx.save(model, os.path.join(HERE, f"attached_{name}.onnx"))
 
 
+def write_trained():
+    real = lambda name, *shape: h.make_tensor_value_info(name, T.DOUBLE, shape)
+    nodes = [h.make_node("Mul", ["box", "scale"], ["scaled"]), h.make_node("Add", ["scaled", "shift.bias"], ["moved"]),
+             h.make_node("Sub", ["moved", "place"], ["away"]), h.make_node("Mul", ["away", "away"], ["squares"]),
+             h.make_node("ReduceMean", ["squares"], ["nll"], keepdims=0)]
+    constants = [nh.from_array(np.array(a), n) for n, a in (("scale", [[0.4, -0.3]]), ("shift.bias", [[0.0, 0.0]]))]
+    graph = h.make_graph(nodes, "trained", [real("box", "batch", SIDES), real("place", "batch", SIDES)], [real("nll")], constants)
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
+    h.set_model_props(model, {"dpexec.parameter:scale": "trained"})
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, os.path.join(HERE, "attached_trained.onnx"))
+
+
 def scores_and_box(p, x, mean=None, var=None):
     hidden = x @ p["w"]
     mean, var = (hidden.mean(0), hidden.var(0, unbiased=False)) if mean is None else (mean, var)
@@ -158,6 +172,7 @@ CASES = {"both": (Both(), ["box", "scores", "label", "place"]), "several": (Seve
          "learned": (Learned(), ["box", "place"]), "squares": (Squares(), ["box", "place"])}
 if __name__ == "__main__":
     write_net()
+    write_trained()
     export(Both(), "both_old", CASES["both"][1], ["total"], batch="n")
     export(Both(), "both_new", CASES["both"][1], ["sum"], new=True, opset=20, batch="rows")
     export(Several(), "several", CASES["several"][1], ["loss_class", "loss_box"], opset=17)
