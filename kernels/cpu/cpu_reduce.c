@@ -203,11 +203,11 @@ static Status reduce(KernelCtx *ctx, const Plan *p, const Reduction *r, const Te
     const int threads = p->count * p->out_count < TASK ? 1 : ctx->n_threads;
     double *partial = ctx->scratch;
 
-    if (p->positions == 0 || p->run == 0) /* nothing to reduce: the neutral element */
+    if (p->positions == 0) { /* nothing to reduce: the neutral element */
         for (int64_t i = 0; i < p->out_count; i++)
             r->store(p->how, out->data, i, &(double){ first(p->how) }, 1);
-    if (p->positions == 0 || p->run == 0)
         return ST_OK;
+    }
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t t = 0; t < tasks; t++)
         task(p, r, in->data, out->data, partial, t);
