@@ -203,12 +203,13 @@ static void place_steps(Steps *f)
     for (int k = 0; k < f->n_step; k++) {
         Step *s = &f->step[k];
 
-        for (s->buffer = 0; s->result < 0 && taken[s->buffer];)
-            s->buffer++;
-        if (s->result < 0)
+        if (s->result < 0) {
+            while (taken[s->buffer])
+                s->buffer++;
             taken[s->buffer] = true;
-        if (s->result < 0 && f->n_buffer <= s->buffer)
-            f->n_buffer = s->buffer + 1;
+            if (f->n_buffer <= s->buffer)
+                f->n_buffer = s->buffer + 1;
+        }
         for (int i = 0; i < k; i++)
             if (f->step[i].last == k && f->step[i].result < 0)
                 taken[f->step[i].buffer] = false;
