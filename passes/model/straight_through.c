@@ -30,6 +30,11 @@ static bool is_called_parameter(const Value *v, const BuildOptions *opt)
     return !parameters->parameters && (v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_TRAINED);
 }
 
+static bool is_number_of_code(const Graph *g, ValueId v, const BuildOptions *opt)
+{
+    return value_const(g, v) && value(g, v)->evidence == EVIDENCE_NONE && !is_called_parameter(value(g, v), opt);
+}
+
 /* Is the scale a parameter, or computed from one by operators whose other inputs are numbers of the code? */
 static bool scale_learns(const void *data, const Graph *g, const Node *from)
 {
@@ -44,7 +49,7 @@ static bool scale_learns(const void *data, const Graph *g, const Node *from)
             return !value_eq(v, from->in[0]) && is_called_parameter(value(g, v), ctx->opt);
         for (int i = 0; n && i < n->n_in; i++)
             if (has_in(n, i) && dtype_is_float(in_value(g, n, i)->dtype) &&
-                !(in_const(g, n, i) && in_value(g, n, i)->evidence == EVIDENCE_NONE && n->n_in > 1)) {
+                !(n->n_in > 1 && is_number_of_code(g, n->in[i], ctx->opt))) {
                 if (has_value(next))
                     return false;
                 next = n->in[i];
