@@ -326,7 +326,7 @@ static Status attention_place(Placement *p)
     if (have.kind == PL_S)
         have.axis = data;
     place_set_all(p, have);
-    if (have.kind == PL_S && (n->op == &op_ScaledDotProductAttention || n->op == &op_PackedAttention)) {
+    if (have.kind == PL_S && n->op == &op_PackedAttention) { /* their tokens may come first */
         have.axis = 0;
         place_set(p, 1, have); /* the statistics */
     }

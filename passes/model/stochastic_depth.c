@@ -266,8 +266,7 @@ static bool drops(DropSite *out, const Uses *r, const Node *n, const bool *is_si
         out->out = next->out[0];
         return true;
     }
-    if (m.scale != 1 || !per_sample(g, m.draws) || r->ends[n->out[0].i] ||
-        r->first[n->out[0].i] == r->first[n->out[0].i + 1])
+    if (m.scale != 1 || !per_sample(g, m.draws) || r->ends[n->out[0].i])
         return false;
     for (uint32_t k = r->first[n->out[0].i]; k < r->first[n->out[0].i + 1]; k++)
         if (!(r->reader[k].n->op->flags & OPF_SUM))
