@@ -71,6 +71,9 @@ static const Rule rules[] = {
     { "Reshape(%a, %b) {}", "4", "=1,4", 4, "S0 B", "S0 B -> S1" },
     { "Expand(%a, %b)", "2,1", "=2,2", 2, "S0 B", "S0 B -> S0" },
     { "Expand(%a, %b)", "2", "=1,2", 2, "S0 B", "S0 B -> S1" },
+    /* Random numbers of a tensor's shape: its parts say which to draw, partial sums do not matter. */
+    { "dpexec.Random(%draw, %b)", "2", "2,3", 2, "B S0", "B S0 -> S0" },
+    { "dpexec.Random(%draw, %b)", "2", "2,3", 2, "B P", "B B -> B" },
     /* Sums. */
     { "ReduceSum(%a, %b) {keepdims=1}", "2,2", "=0", 2, "S0 B", "S0 B -> P" },
     { "ReduceSum(%a, %b) {keepdims=0}", "2,2", "=0", 2, "S1 B", "S1 B -> S0" },
@@ -82,14 +85,16 @@ static Graph *graph_of(const Rule *r)
 {
     char text[512];
     Graph *g = NULL;
-    int n = r->b[0] == '=' ? snprintf(text, sizeof text,
-                                      "graph \"g\" {\n  input %%a : float32[%s]\n  const %%b : int64[%d] = {%s}\n"
-                                      "  %%y = %s\n  output \"y\" = %%y\n}\n",
-                                      r->a, (int)(strlen(r->b) / 2), r->b + 1, r->node)
-                           : snprintf(text, sizeof text,
-                                      "graph \"g\" {\n  input %%a : float32[%s]\n  input %%b : float32[%s]\n"
-                                      "  input %%lr : float32[]\n  %%y = %s\n  output \"y\" = %%y\n}\n",
-                                      r->a, r->b, r->node);
+    int n = r->b[0] == '='
+                ? snprintf(text, sizeof text,
+                           "graph \"g\" {\n  input %%a : float32[%s]\n  const %%b : int64[%d] = {%s}\n"
+                           "  %%y = %s\n  output \"y\" = %%y\n}\n",
+                           r->a, (int)(strlen(r->b) / 2), r->b + 1, r->node)
+                : snprintf(
+                      text, sizeof text,
+                      "graph \"g\" {\n  input %%a : float32[%s]\n  input %%b : float32[%s]\n"
+                      "  input %%lr : float32[]\n  const %%draw : int64[] = {0}\n  %%y = %s\n  output \"y\" = %%y\n}\n",
+                      r->a, r->b, r->node);
 
     CHECK_OK(graph_parse(&g, text, (size_t)n));
     return g;

@@ -432,6 +432,7 @@ static void test_old_softmax(void)
         check_old_softmax("Softmax", opset, "N,2,12,12", 3, true);
         check_old_softmax("LogSoftmax", opset, "4,3,1,1", 1, false);
         check_old_softmax("Softmax", opset, "4,3,2,1", 1, true);
+        check_old_softmax("Softmax", opset, "4,3", 0, true);
         check_old_softmax("LogSoftmax", opset, "4,3,?,?", 1, true);
     }
 }

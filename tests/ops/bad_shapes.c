@@ -49,6 +49,7 @@ static const struct {
     { "Col2Im(%line, %wide, %wide)", "elements of the image are more" },
     { "Conv(%line, %none)", "kernel size 0 along axis 2" },
     { "Conv(%line, %double)", "input 1 is float64, expected float32" },
+    { "ConvTranspose(%line, %line) {spatial=[4]}", "made for another size" },
     { "DeformConv(%x, %x, %x)", "input [3,2]" },
     { "DeformConv(%line, %line, %line)", "the offset is" },
     { "DeformConv(%line, %line, %line) {group=2}", "2 groups" },

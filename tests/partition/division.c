@@ -6,6 +6,7 @@
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
 #include "graph/tensor/reduce_tree.h"
+#include "passes/batch_axis.h"
 #include "passes/partition/place.h"
 #include "passes/build_options.h"
 #include "passes/options/batch.h"
@@ -117,6 +118,11 @@ static const char unnamed[] = "graph \"g\" {\n"
                               "  input %z : float32[4]\n"
                               "}\n";
 
+static const char rows[] = "graph \"g\" {\n"
+                           "  input %x : float32[\"N\"=4,3]\n"
+                           "  input %target : int64[\"N\"=8]\n"
+                           "}\n";
+
 static const char second[] = "graph \"g\" {\n"
                              "  input %x : float32[4,\"batch_size\"=4]\n"
                              "  input %y : float32[4,\"other\"=4]\n"
@@ -124,10 +130,12 @@ static const char second[] = "graph \"g\" {\n"
 
 static void test_inputs(void)
 {
-    static const BatchInput told[] = { { "y", 1 } };
+    static const BatchInput told[] = { { "y", 1 } }, told_x[] = { { "x", 0 } };
     BuildOptions by_symbol = { .replicas = &(ReplicaOptions){ .replicas = 2 } },
                  by_name = { .replicas = &(ReplicaOptions){ .replicas = 2 },
-                             .batch = &(BatchOptions){ .batch_input = told, .n_batch_input = 1 } };
+                             .batch = &(BatchOptions){ .batch_input = told, .n_batch_input = 1 } },
+                 by_x = { .replicas = &(ReplicaOptions){ .replicas = 2 },
+                          .batch = &(BatchOptions){ .batch_input = told_x, .n_batch_input = 1 } };
 
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "x"), 0);
     CU_ASSERT_EQUAL(axis_of(named, &by_symbol, "y"), 1);
@@ -142,6 +150,22 @@ static void test_inputs(void)
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_symbol, "z"), 0);
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_name, "x"), -1);
     CU_ASSERT_EQUAL(axis_of(unnamed, &by_name, "y"), 1);
+    CU_ASSERT_EQUAL(axis_of(rows, &by_x, "target"), -1); /* 8 rows are not the batch of 4 */
+}
+
+/* Without symbols the first input's axis 0 gives the batch size: data is split where axis 0 has it. */
+static void test_data(void)
+{
+    const BuildOptions opt = { 0 };
+    Graph *g = parse(unnamed);
+
+    if (!g)
+        return;
+    CU_ASSERT_EQUAL(data_split_axis(g, &opt, "x"), 0);
+    CU_ASSERT_EQUAL(data_split_axis(g, &opt, "y"), -1);
+    CU_ASSERT_EQUAL(data_split_axis(g, &opt, "scalar"), -1);
+    CU_ASSERT_EQUAL(data_split_axis(g, &opt, "z"), 0);
+    graph_free(g);
 }
 
 static void test_wrong_options(void)
@@ -250,6 +274,24 @@ static void test_text(void)
     graph_free(many);
 }
 
+/* A model that is written keeps the names of its outputs' dimensions. */
+static void test_output_dimensions(void)
+{
+    static const char *const names[MAX_RANK] = { "N" };
+    Graph *g = parse("graph \"g\" {\n  input %x : float32[\"N\"=4,3]\n  %y = Relu(%x)\n  output \"y\" = %y\n}\n"),
+          *many = NULL;
+
+    if (g)
+        g->output[0].dim_param = names;
+    if (g && CHECK_OK(train_divide(&many, g, &(Division){ .replicas = 2, .devices = 2 }, NULL))) {
+        CU_ASSERT_EQUAL(many->n_output, 1);
+        CHECK_STR("N", many->output[0].dim_param ? many->output[0].dim_param[0] : "");
+    }
+    graph_free(g);
+    graph_free(many);
+}
+
 DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "parts by weight", test_weights },
-             { "which inputs are split", test_inputs }, { "wrong options", test_wrong_options },
+             { "which inputs are split", test_inputs }, { "which data is split", test_data },
+             { "dimensions of outputs", test_output_dimensions }, { "wrong options", test_wrong_options },
              { "the tree of sums", test_tree }, { "text", test_text });
