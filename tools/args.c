@@ -70,14 +70,14 @@ static int edits(const char *a, const char *b, int most)
     return row[m] <= most ? row[m] : INT_MAX;
 }
 
-/* The edits between two words.  A word that begins with the other counts as 1; more than a third of the letters as
- * INT_MAX, too far. */
+/* The edits between two words.  The first four letters or more of a name count as 1, and so does a longer form of it,
+ * "evaluate" for "eval", but not "train-data" for "train".  More than every fourth letter is INT_MAX, too far. */
 static int distance(const char *name, const char *typed)
 {
     size_t n = strlen(name), m = strlen(typed), shorter = n < m ? n : m, longer = n + m - shorter;
-    int most = (int)(longer + 1) / 3;
+    int most = (int)(longer + 1) / 4;
 
-    if (shorter >= 3 && !strncmp(name, typed, shorter))
+    if (shorter >= (n < m ? 3 : 4) && !strncmp(name, typed, shorter) && typed[shorter] != '-')
         return 1;
     if (longer - shorter > (size_t)most) /* each of the letters that one of them lacks is an edit */
         return INT_MAX;
@@ -92,18 +92,115 @@ void nearest_add(Nearest *best, const char *name, const char *typed)
         *best = (Nearest){ name, d };
 }
 
-/* Reports an unknown flag, with the nearest known one. */
+/* The flags of other programs, and those of dpexec that do the same.  Of several rows the first counts whose flag the
+ * command has. */
+static const struct {
+    const char *typed, *name, *value; /* value "": the user's own */
+} elsewhere[] = {
+    { "amp", "precision", " float16" },
+    { "b", "batch-size", "" },
+    { "batch", "batch-size", "" },
+    { "bf16", "precision", " bfloat16" },
+    { "bs", "batch-size", "" },
+    { "bsz", "batch-size", "" },
+    { "cfg", "config", "" },
+    { "ckpt", "resume", "" },
+    { "conf", "config", "" },
+    { "data-dir", "data", "" },
+    { "data-path", "data", "" },
+    { "dataset", "data", "" },
+    { "decay", "weight-decay", "" },
+    { "early-stop", "patience", "" },
+    { "early-stopping", "patience", "" },
+    { "early-stopping-patience", "patience", "" },
+    { "ema-decay", "ema", "" },
+    { "eval-steps", "eval-every", "" },
+    { "fp16", "precision", " float16" },
+    { "gpu", "devices", " cuda" },
+    { "gpus", "devices", " cuda" },
+    { "grad-accum", "accumulate", "" },
+    { "grad-clip", "clip-norm", "" },
+    { "gradient-accumulation", "accumulate", "" },
+    { "gradient-accumulation-steps", "accumulate", "" },
+    { "gradient-clip-val", "clip-norm", "" },
+    { "iterations", "steps", "" },
+    { "iters", "steps", "" },
+    { "j", "workers", "" },
+    { "learning-rate", "lr", "" },
+    { "lr-scheduler", "lr-schedule", "" },
+    { "lr-scheduler-type", "lr-schedule", "" },
+    { "lr0", "lr", "" },
+    { "max-epochs", "epochs", "" },
+    { "max-grad-norm", "clip-norm", "" },
+    { "max-iters", "steps", "" },
+    { "max-steps", "steps", "" },
+    { "mixed-precision", "precision", "" },
+    { "n-epochs", "epochs", "" },
+    { "num-epochs", "epochs", "" },
+    { "num-steps", "steps", "" },
+    { "num-train-epochs", "epochs", "" },
+    { "num-workers", "workers", "" },
+    { "o", "out", "" },
+    { "opt", "optimizer", "" },
+    { "out", "o", "" },
+    { "output", "out", "" },
+    { "output", "o", "" },
+    { "output-dir", "out", "" },
+    { "project", "out", "" },
+    { "random-seed", "seed", "" },
+    { "resume-from", "resume", "" },
+    { "resume-from-checkpoint", "resume", "" },
+    { "save-dir", "out", "" },
+    { "save-every", "checkpoint-every", "" },
+    { "save-period", "checkpoint-every", "" },
+    { "save-steps", "checkpoint-every", "" },
+    { "save-total-limit", "keep", "" },
+    { "scheduler", "lr-schedule", "" },
+    { "test-data", "val", "" },
+    { "test-split", "val-split", "" },
+    { "train-data", "data", "" },
+    { "val-data", "val", "" },
+    { "val-fraction", "val-split", "" },
+    { "valid-split", "val-split", "" },
+    { "validation-data", "val", "" },
+    { "validation-split", "val-split", "" },
+    { "warmup", "warmup-steps", "" },
+    { "wd", "weight-decay", "" },
+    { "world-size", "world", "" },
+};
+
+/* Reports an unknown flag, with the one that was probably meant. */
 static void report_unknown(const Command *c, const char *name, int dashes, Problems *wrong)
 {
     Nearest near = { 0 };
+    const char *value = "";
+    bool unused;
 
-    for (const Flag *f = c->flags; f->name; f++)
-        nearest_add(&near, f->name, name);
-    for (int i = 0; c->takes && i < dpx_option_count(); i++)
-        if (!dpx_option_at(i).derived)
-            nearest_add(&near, dpx_option_at(i).name, name);
-    problems_add(wrong, near.name ? "there is no option %s%s (did you mean --%s?)" : "there is no option %s%s",
-                 dashes == 1 ? "-" : "--", name, near.name);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere && !near.name; i++)
+        if (!strcmp(elsewhere[i].typed, name) && args_known(c, elsewhere[i].name, &unused)) {
+            near.name = elsewhere[i].name;
+            value = elsewhere[i].value;
+        }
+    if (!near.name) {
+        for (const Flag *f = c->flags; f->name; f++)
+            nearest_add(&near, f->name, name);
+        for (int i = 0; c->takes && i < dpx_option_count(); i++)
+            if (!dpx_option_at(i).derived)
+                nearest_add(&near, dpx_option_at(i).name, name);
+    }
+    if (near.name)
+        problems_add(wrong, "there is no option %s%s (did you mean %s%s%s?)", dashes == 1 ? "-" : "--", name,
+                     strlen(near.name) > 1 ? "--" : "-", near.name, value);
+    else
+        problems_add(wrong, "there is no option %s%s", dashes == 1 ? "-" : "--", name);
+}
+
+/* Whether the text is a number between 0 and 1, both excluded. */
+static bool is_fraction(const char *text)
+{
+    double x;
+
+    return text_to_float64(&x, text, strlen(text)) && x > 0 && x < 1;
 }
 
 /* Reads the flag at argv[*i], which has `dashes` dashes before its name, and moves on over its value. */
@@ -138,7 +235,11 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     }
     if (flag && !takes_value && value)
         problems_add(wrong, "--%s takes no value", name);
-    if (is_option && dpx_options_set(a->options, name, value ? value : ""))
+    if (is_option && !strcmp(name, "split") && is_fraction(value))
+        problems_add(wrong, "--split %s: one weight, expected one for each device%s%s%s", value,
+                     find_flag(a->command, "val-split") ? " (did you mean --val-split " : "",
+                     find_flag(a->command, "val-split") ? value : "", find_flag(a->command, "val-split") ? "?)" : "");
+    else if (is_option && dpx_options_set(a->options, name, value ? value : ""))
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = listing && value ? "" : name;
     a->given[a->n_given++].value = value ? value : "";
@@ -354,19 +455,27 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
     return n ? text : NULL;
 }
 
+static bool may_repeat(const char *metavar)
+{
+    const size_t n = metavar ? strlen(metavar) : 0;
+
+    return n > 3 && !strcmp(metavar + n - 3, "...");
+}
+
 /* Prints each option of the run that is no flag of the command. */
 static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                         void (*choice)(const char *form, const char *help))
 {
     for (int i = 0; c->takes && i < dpx_option_count(); i++) {
         dpx_option_info o = dpx_option_at(i);
-
-        char text[256];
+        char text[256], several[80];
         const char *by_choice = defaults_by_choice(text, c, o.name);
 
         if (find_flag(c, o.name) || o.derived || (c->takes == OPTIONS_TO_RUN && o.trains))
             continue;
-        print(o.name, o.metavar, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
+        snprintf(several, sizeof several, "%s%s", o.metavar ? o.metavar : "",
+                 o.repeats && !may_repeat(o.metavar) ? "..." : "");
+        print(o.name, o.metavar ? several : NULL, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
         for (int k = 0; dpx_choice_at(o.name, k).name; k++)
             choice(dpx_choice_at(o.name, k).form, dpx_choice_at(o.name, k).help);
     }
@@ -389,6 +498,16 @@ static void each_source(void (*choice)(const char *form, const char *help))
         if (!*k)
             return;
     }
+}
+
+/* The note on flags that may be repeated; NULL: the command has none. */
+static const char *repeats_note(const Command *c)
+{
+    bool any = c->takes;
+
+    for (const Flag *f = c->flags; f->name; f++)
+        any |= may_repeat(f->metavar);
+    return any ? "Flags whose value ends with ... may be repeated." : NULL;
 }
 
 /* Prints each flag of the command; for --data also the formats. */
@@ -418,6 +537,10 @@ static void print_man(const Command *c, const char *program)
     if (c->takes)
         man_section("THE RUN");
     each_option(c, man_item, man_choice);
+    if (repeats_note(c)) {
+        man_section("NOTES");
+        man_paragraph(repeats_note(c));
+    }
 }
 
 void args_help(const Args *a, const char *program)
@@ -434,4 +557,6 @@ void args_help(const Args *a, const char *program)
     if (c->takes)
         printf("\nThe run:\n");
     each_option(c, print_flag, print_choice);
+    if (repeats_note(c))
+        printf("\n%s\n", repeats_note(c));
 }

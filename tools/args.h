@@ -12,7 +12,8 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 typedef struct {
     const char *name;
     const char *metavar; /* NULL: takes no value; "N": a whole number from 1; "X": a real number; "[=TEXT]": without a
-                          * value a flag, with one the library's option of that name */
+                          * value a flag, with one the library's option of that name; "...": ends that of a flag that
+                          * may be repeated */
     const char *help;
 } Flag;
 
@@ -72,7 +73,8 @@ typedef struct {
     const char *name;
     int edits;
 } Nearest;
-/* Takes `name` if it is nearer than the best so far, and not too far. */
+/* Takes `name` if it is nearer than the best so far, and no more than every fourth letter differs: a wrong guess helps
+ * less than none. */
 void nearest_add(Nearest *best, const char *name, const char *typed);
 void args_help(const Args *a, const char *program); /* prints help to standard output, in the form asked for */
 

@@ -42,7 +42,7 @@ static const Flag flags[] = {
     { "gradient-of", "OUTPUT",
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
       "alone (docs/standard.md)" },
-    { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by; may be repeated" },
+    { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the ONNX operators that models may use, as JSON with --json" },

@@ -17,8 +17,7 @@
 #include "tools/world.h"
 
 static const Flag flags[] = {
-    { "input", "NAME=FILE.npy",
-      "array for an input of the model, may be repeated; FILE.npy alone if the model has one input" },
+    { "input", "NAME=FILE.npy...", "array for an input of the model; FILE.npy alone if the model has one input" },
     SEQUENCE_FLAGS,
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },

@@ -17,6 +17,68 @@ refused 2 "there is no option --bogus" "${train[@]}" --bogus
 refused 2 "there is no option -q" "${train[@]}" -q
 refused 2 "there is no option --batchsize (did you mean --batch-size?)" "${train[@]}" --batchsize 3
 refused 2 "there is no option --optimiser (did you mean --optimizer?)" "${train[@]}" --optimiser sgd
+# What other programs call a flag leads to the flag; what is near nothing leads to none.
+while read -r typed meant; do
+    refused 2 "there is no option --$typed${meant:+ (did you mean $meant?)}" "${train[@]}" "--$typed"
+    [ -n "$meant" ] || check "--$typed: no guess" test -z "$(grep mean "$DIR/refused.err")"
+done <<'TYPED'
+bs --batch-size
+batch --batch-size
+learning-rate --lr
+wd --weight-decay
+early-stopping --patience
+num-workers --workers
+worker --workers
+device --devices
+gpus --devices cuda
+optim --optimizer
+optimzer --optimizer
+epoch --epochs
+max-steps --steps
+iters --steps
+scheduler --lr-schedule
+grad-clip --clip-norm
+max-grad-norm --clip-norm
+gradient-accumulation-steps --accumulate
+train-data --data
+validation --val
+validation-split --val-split
+output --out
+output-dir --out
+resume-from-checkpoint --resume
+save-steps --checkpoint-every
+fp16 --precision float16
+mixed-precision --precision
+warmup --warmup-steps
+label-smooting --label-smoothing
+plot
+test
+save
+log
+name
+b1
+dropout
+TYPED
+refused 2 "there is no option -o (did you mean --out?)" "${train[@]}" -o model.onnx
+refused 2 "there is no option -lr (did you mean --lr?)" "${train[@]}" -lr 0.1
+refused 2 "there is no option --output (did you mean -o?)" "$dpexec" export "$DIR" --output m.onnx
+refused 2 "there is no option --patience" "$dpexec" eval models/mlp.onnx --data "$digits" --patience 3
+check "eval has nothing like it" test -z "$(grep mean "$DIR/refused.err")"
+refused 2 "--split 0.1: one weight, expected one for each device (did you mean --val-split 0.1?)" "${train[@]}" --split 0.1
+refused 2 "--split 0.1: one weight, expected one for each device" "$dpexec" eval models/mlp.onnx --data "$digits" --split 0.1
+check "eval has no --val-split" test -z "$(grep mean "$DIR/refused.err")"
+says "--map INPUT=ARRAY..." "$dpexec" train --help
+says "--freeze PATTERN..." "$dpexec" train --help
+says "Flags whose value ends with ... may be repeated." "$dpexec" train --help
+
+# Flags that contradict each other are refused before model and data are read, and folders before the training is planned.
+refused 2 "--val-split evaluates on a part of --data: leave it out, or --val" "$dpexec" none.onnx --data none.npz --loss mse --val none.npz \
+    --val-split 0.1
+refused 2 "--balanced draws samples: leave out --no-shuffle" "$dpexec" none.onnx --data none.npz --loss mse --balanced --no-shuffle
+refused 1 "--resume $DIR/none: No such file or directory" "$dpexec" none.onnx --data none.npz --loss mse --resume "$DIR/none"
+mkdir "$DIR/trained" && touch "$DIR/trained/model.onnx"
+refused 1 "$DIR/trained already holds a run: continue it with --resume, or choose another --out" "$dpexec" none.onnx --data none.npz \
+    --loss mse --out "$DIR/trained"
 check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
 refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
 refused 2 "there is no command predict, nor a file of that name; commands: train, resume, eval, run, export, check, data, launch, devices" "$dpexec" predict models/mlp.onnx

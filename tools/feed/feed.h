@@ -22,18 +22,18 @@ typedef struct {
 } Feed;
 
 /* The flags for sequences, of every command that opens data. */
-#define SEQUENCE_FLAGS                                                                                           \
-    { "padding", "NAME=VALUE", "number that pads the sequences of an input [0]" },                               \
-        { "pad-multiple", "N", "pad sequences to a multiple of N positions [1]" },                               \
-        { "lengths", "INPUT[=ARRAY]", "model input that gets the length of each sequence" },                     \
-        { "mask", "INPUT[=ARRAY]", "model input that gets 1 at the positions of a sequence, 0 at its padding" }, \
-    {                                                                                                            \
-        "padding-mask", "INPUT[=ARRAY]", "model input that gets 1 at the padding of a sequence, else 0"          \
+#define SEQUENCE_FLAGS                                                                                              \
+    { "padding", "NAME=VALUE...", "number that pads the sequences of an input [0]" },                               \
+        { "pad-multiple", "N", "pad sequences to a multiple of N positions [1]" },                                  \
+        { "lengths", "INPUT[=ARRAY]...", "model input that gets the length of each sequence" },                     \
+        { "mask", "INPUT[=ARRAY]...", "model input that gets 1 at the positions of a sequence, 0 at its padding" }, \
+    {                                                                                                               \
+        "padding-mask", "INPUT[=ARRAY]...", "model input that gets 1 at the padding of a sequence, else 0"          \
     }
 
 /* The flags that choose and match data, of every command that opens data. */
 #define SOURCE_FLAGS                                                                                               \
-    { "map", "INPUT=ARRAY", "array that feeds an input of another name; may be repeated" },                        \
+    { "map", "INPUT=ARRAY...", "array that feeds an input of another name" },                                      \
         { "mean", "LIST", "subtracted from images scaled to [0,1]: a number, one for each channel, or imagenet" }, \
         { "std", "LIST", "divides images after that" },                                                            \
         { "skip-broken", NULL, "leave out images that cannot be read, instead of ending" },                        \

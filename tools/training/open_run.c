@@ -80,6 +80,10 @@ static Status read_ends(Run *r)
     if (keep && !r->keep && strcmp(keep, "all"))
         return FAIL(E_INVALID, "--keep: expected a whole number from 1, or all, found '%s'", keep);
     TRY(args_int(&r->patience, a, "patience", 0, 1, 1000000000));
+    if (args_has(a, "val") && args_has(a, "val-split"))
+        return FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val");
+    if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
+        return FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle");
     TRY(monitor_read(&r->facts.monitor, a, args_has(a, "val") || args_has(a, "val-split")));
     return monitor_lead_schedule(&r->facts.monitor, a);
 }
@@ -126,8 +130,6 @@ static Status open_strata(Run *r, LoaderOptions *how)
 {
     int64_t *number;
 
-    if (args_has(r->args, "no-shuffle"))
-        return FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle");
     TRY(feed_strata(&r->strata, &number, &r->train, r->args, "balanced"));
     free(number);
     how->balanced = &r->strata;
@@ -154,8 +156,6 @@ static Status open_data(Run *r)
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
     TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
-    if (args_has(a, "val") && args_has(a, "val-split"))
-        return FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val");
     TRY(open_feed(r, &r->train, "data", log));
     TRY(feed_class_weights(a, &r->train, r->facts.class_weights));
     TRY(feed_fitted_digest(&r->train, r->facts.fitted));
@@ -229,6 +229,19 @@ static Status keep_option(const Args *a, const char *name)
     return st;
 }
 
+/* Refuses the folders of --out and --resume that open_run would refuse when the training is planned. */
+static Status check_folders(const Run *r)
+{
+    const char *from = args_value(r->args, "resume"), *out = args_value(r->args, "out");
+    bool kept;
+
+    if (r->world.rank)
+        return ST_OK;
+    if (from)
+        return run_dir_check_resume(&kept, from, true);
+    return r->keeps && out ? run_dir_check_new(out) : ST_OK;
+}
+
 /* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
@@ -241,6 +254,7 @@ static Status load_all(Run *r)
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
     r->keeps = keeps_files(a);
     TRY(read_ends(r));
+    TRY(check_folders(r));
     TRY(note_check_model(a));
     TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));

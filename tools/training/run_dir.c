@@ -127,6 +127,32 @@ Status run_dir_check_folder(const char *path)
                : FAIL(E_IO, "--out %s: is a file, expected a folder or a new name", path);
 }
 
+/* E_IO when the folder holds a run: a checkpoint or a trained model. */
+static Status check_unused(const char *path)
+{
+    bool kept;
+
+    TRY(find_checkpoint(&kept, path));
+    return kept || has_file(path, "model.onnx")
+               ? FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path)
+               : ST_OK;
+}
+
+Status run_dir_check_new(const char *path)
+{
+    RunDir r = { .lock = -1 };
+    struct stat s;
+
+    TRY(run_dir_check_folder(path));
+    if (stat(path, &s) || snprintf(r.path, sizeof r.path, "%s", path) >= (int)sizeof r.path)
+        return ST_OK; /* run_dir_open makes the folder, or says what is wrong */
+    if (has_file(path, ".lock"))
+        TRY(lock_folder(&r));
+    if (r.lock >= 0)
+        close(r.lock);
+    return check_unused(path);
+}
+
 /* Makes room for one more saved step. */
 static Status reserve_saved(RunDir *r)
 {
@@ -162,7 +188,6 @@ static Status read_bookkeeping(RunDir *r)
 Status run_dir_open(RunDir *out, const char *path, bool resume)
 {
     char file[4096], host[64] = "", text[128];
-    bool kept;
     int n;
 
     *out = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
@@ -172,9 +197,8 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     if (mkdir(path, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
     TRY(lock_folder(out));
-    TRY(find_checkpoint(&kept, path));
-    if (!resume && (kept || has_file(path, "model.onnx")))
-        return FAIL(E_IO, "%s already holds a run: continue it with --resume, or choose another --out", path);
+    if (!resume)
+        TRY(check_unused(path));
     gethostname(host, sizeof host - 1);
     n = snprintf(text, sizeof text, "process %ld on %s", (long)getpid(), host);
     if (ftruncate(out->lock, 0) || pwrite(out->lock, text, (size_t)n, 0) != n) /* for those who find the lock */

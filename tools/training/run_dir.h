@@ -21,6 +21,8 @@ typedef struct {
 
 /* E_IO when the path is a file. */
 Status run_dir_check_folder(const char *path) CHECKED;
+/* E_IO when another process has the folder locked, or it holds a run: a checkpoint or a trained model. */
+Status run_dir_check_new(const char *path) CHECKED;
 /* Makes the folder and locks it until run_dir_close; E_IO names the process that has it locked.  A folder that holds a
  * run, which means a checkpoint or a trained model, is refused unless `resume`.  Files of an attempt that has neither
  * are renamed.  After a failure, too, the caller calls run_dir_close. */
