@@ -328,12 +328,19 @@ static void png_take(png_structp png, png_bytep to, size_t n)
     p->at += n;
 }
 
-static int png_orientation(const Png *p)
+/* Finds the chunk with EXIF data.  libpng would allocate as much as the chunk claims to have. */
+static int png_orientation(const uint8_t *file, size_t size)
 {
-    png_bytep exif;
-    png_uint_32 n;
+    for (size_t at = 8; at + 12 <= size;) {
+        const size_t n = number_at(file + at, 4, false);
 
-    return png_get_eXIf_1(p->png, p->info, &n, &exif) ? exif_orientation(exif, n) : 1;
+        if (n > size - at - 12)
+            return 1;
+        if (!memcmp(file + at + 4, "eXIf", 4))
+            return exif_orientation(file + at + 8, n);
+        at += n + 12;
+    }
+    return 1;
 }
 
 /* Reads the header, after setjmp. */
@@ -341,15 +348,16 @@ static Status png_begin(Png *p, ImageHeader *out)
 {
     png_set_user_limits(p->png, MOST_SIDE, MOST_SIDE);
     png_set_chunk_malloc_max(p->png, 1 << 24);
+    png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1); /* colour profiles, texts, EXIF */
     png_set_read_fn(p->png, p, png_take);
     png_read_info(p->png, p->info);
     out->width = (int)png_get_image_width(p->png, p->info);
     out->height = (int)png_get_image_height(p->png, p->info);
-    out->orientation = png_orientation(p);
+    out->orientation = png_orientation(p->file, p->size);
     return check_size(out->width, out->height, p->path);
 }
 
-static Status png_pixels(Png *p, Image *out, int channels, ImageHeader *header)
+static Status png_pixels(Png *p, Image *out, int channels, const ImageHeader *header)
 {
     const int w = header->width, h = header->height;
     int stored, passes;
@@ -376,7 +384,6 @@ static Status png_pixels(Png *p, Image *out, int channels, ImageHeader *header)
         convert_row(out->pixel + (size_t)y * (size_t)w * (size_t)channels, channels,
                     p->pixel + (size_t)y * (size_t)w * (size_t)stored, stored, w);
     png_read_end(p->png, p->info);
-    header->orientation = png_orientation(p);
     return ST_OK;
 }
 
