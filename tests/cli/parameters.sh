@@ -170,7 +170,7 @@ refused 1 "no 'fc1.weight': it is trained now and was not in that run (--freeze 
 says "--freeze was '', is 'fc1.weight' from here on" "${all[@]}" --steps 3 --resume "$DIR/fewer.run" --freeze fc1.weight
 check "trained as before by a flag" "${fewer[@]}" --steps 3 --resume "$DIR/all.run" --train fc1.weight
 check "trained as before" "${all[@]}" --steps 3 --resume "$DIR/all.copy"
-# --freeze of what that run trained is refused before a byte is written, also where no optimizer keeps a state beside the parameter.
+# --freeze of what that run trained is refused before anything but log.txt is written, also where no optimizer keeps a state beside the parameter.
 for optimizer in "--momentum 0.9" "--momentum 0" "--optimizer adam"; do
     plain=("$dpexec" train "$DIR/all.onnx" "${settings[@]:0:8}" $optimizer)
     rm -rf "$DIR/frozen.run" "$DIR/frozen.copy"
@@ -178,7 +178,7 @@ for optimizer in "--momentum 0.9" "--momentum 0" "--optimizer adam"; do
     cp -r "$DIR/frozen.run" "$DIR/frozen.copy"
     refused 2 "'fc1.weight' was trained in that run, and --freeze 'fc1.weight' fixes it now" \
         "${plain[@]}" --steps 3 --resume "$DIR/frozen.run" --freeze fc1.weight
-    check "nothing is written ($optimizer)" diff -r "$DIR/frozen.run" "$DIR/frozen.copy"
+    check "nothing is written ($optimizer)" diff -r -x log.txt "$DIR/frozen.run" "$DIR/frozen.copy"
     refused 1 "'fc1.weight' was trained in that run and is fixed now (--train 'fc1.weight' trains it)" \
         "$dpexec" train "$DIR/fewer.onnx" "${settings[@]:0:8}" $optimizer --steps 3 --resume "$DIR/frozen.run"
 done
