@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/base/mapped.h"
+#include "graph/base/numtext.h"
 #include "tests/harness/test.h"
 #include "tools/image/image_augment.h"
 
@@ -88,9 +89,14 @@ static void run_case(const char *line)
             7);
         CHECK_OK(augment_crop(&out, &image, &d, w, h, RESIZE_BILINEAR));
     } else {
-        CU_ASSERT_EQUAL_FATAL(sscanf(at, "%d %lf %lf %lf %lf %d %d %d %63s", &flipped, &d.angle, d.factor, d.factor + 1,
-                                     d.factor + 2, d.order, d.order + 1, d.order + 2, expected),
+        char number[4][24];
+        double *const to[] = { &d.angle, d.factor, d.factor + 1, d.factor + 2 };
+
+        CU_ASSERT_EQUAL_FATAL(sscanf(at, "%d %23s %23s %23s %23s %d %d %d %63s", &flipped, number[0], number[1],
+                                     number[2], number[3], d.order, d.order + 1, d.order + 2, expected),
                               9);
+        for (int i = 0; i < 4; i++) /* whatever the locale */
+            CU_ASSERT_FATAL(text_to_float64(to[i], number[i], strlen(number[i])));
         d.flip = flipped;
         CHECK_OK(augment_apply(&image, &out, &d));
         image_free(&out);
