@@ -3,12 +3,15 @@ pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)      # .npz archives
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)          # gzipped IDX files
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)       # images: libjpeg-turbo
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # patterns of tokenizer.json
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)      # its normalisation
 
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
-target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG)
+target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2
+    PkgConfig::UTF8PROC)
 set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
 
 add_executable(dpexec tools/dpexec.c)

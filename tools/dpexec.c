@@ -28,6 +28,7 @@ static const struct {
     { &command_data, run_data, false, NULL, NULL },
     { &command_launch, run_launch, true, NULL, NULL },
     { &command_devices, run_devices, true, NULL, NULL },
+    { &command_tokenize, run_tokenize, false, NULL, NULL },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

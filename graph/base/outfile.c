@@ -117,6 +117,16 @@ static ssize_t outfile_take(void *cookie, const char *data, size_t n)
     return o->error ? 0 : (ssize_t)n;
 }
 
+/* Where a header is written again, when all is known that it counts.  A terminal or pipe refuses. */
+static int outfile_seek(void *cookie, off64_t *to, int whence)
+{
+    const OutFile *o = cookie;
+    const off_t at = lseek(o->fd, (off_t)*to, whence);
+
+    *to = at;
+    return at < 0 ? -1 : 0;
+}
+
 /* Opens a temporary file with a name of its own beside the target. */
 static bool open_named(OutFile *o)
 {
@@ -153,7 +163,7 @@ Status outfile_open(OutFile **out, const char *path)
     }
     o->fd = -1;
     if (find_target(o, path) && open_target(o) &&
-        (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = outfile_take }))) {
+        (o->f = fopencookie(o, "w", (cookie_io_functions_t){ .write = outfile_take, .seek = outfile_seek }))) {
         *out = o;
         return ST_OK;
     }

@@ -14,7 +14,7 @@ typedef struct OutFile OutFile;
 
 /* Opens a file for writing.  E_IO names the path and the reason.  A named pipe waits for its reader, as usual. */
 Status outfile_open(OutFile **out, const char *path) CHECKED;
-/* The stream to write to; outfile_close reports its errors. */
+/* The stream to write to; outfile_close reports its errors.  fseek works unless it is a terminal or a pipe. */
 FILE *outfile_stream(OutFile *o);
 /* Frees `o`; NULL is legal.  If `st`, the caller's result, is ST_OK the file gets its name; otherwise the data are
  * dropped and `st` is returned. */

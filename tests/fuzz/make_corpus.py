@@ -354,5 +354,27 @@ def calls():
     put("calls", "wrong", bytes([3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 1, 1, 7, 1, 3, 0, 1, 0, 4, 0, 0, 4, 255, 1, 0, 0, 254, 1, 253, 1, 37, 9, 1]))
 
 
-for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, images, options, calls):
+def tokenizers():
+    vocab = {c: i for i, c in enumerate(["a", "b", "c", "Ġ", "Ã", "©", "Ì", "ģ", "Ċ", "e", "'", "s", "1"])}
+    merges = [["a", "b"], ["ab", "c"], ["Ġ", "a"], ["Ã", "©"]]
+    for pair in merges:
+        vocab["".join(pair)] = len(vocab)
+    token = {"id": len(vocab), "content": "<e>", "single_word": False, "lstrip": True, "rstrip": True, "normalized": False, "special": True}
+    text = "abc aéb e\u0301 ab 'S 111\n\n  <e> a <e>".encode() + b"\xe9 \xf0\x9f"
+    pattern = r"(?i:'s)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    for name, normalizer, pre, more in (
+            ("gpt2", None, {"type": "ByteLevel", "add_prefix_space": True}, {"merges": [" ".join(m) for m in merges]}),
+            ("llama3", None, {"type": "Sequence", "pretokenizers": [split, bytes_alone]}, {"merges": merges, "ignore_merges": True}),
+            ("qwen2", {"type": "NFC"}, {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, bytes_alone]},
+             {"merges": merges}),
+            ("removed", {"type": "Sequence", "normalizers": []}, {"type": "Sequence", "pretokenizers": [
+                {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False}, bytes_alone]}, {"merges": merges})):
+        added = [token] if name != "qwen2" else [{**token, "normalized": True, "content": "e\u0301"}]
+        put("tokenizer", name, json.dumps({"normalizer": normalizer, "pre_tokenizer": pre, "added_tokens": added,
+                                           "model": {"type": "BPE", "vocab": vocab, **more}}).encode() + b"\0" + text)
+
+
+for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, images, options, calls, tokenizers):
     part()

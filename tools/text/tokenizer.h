@@ -1,0 +1,57 @@
+/* Tokenizers: bytes as they are, or byte-level BPE as a tokenizer.json describes it. */
+#ifndef DPX_TOOLS_TOKENIZER_H
+#define DPX_TOOLS_TOKENIZER_H
+
+#include "tools/text/bpe.h"
+#include "tools/text/split_pattern.h"
+#include "tools/text/utf8_text.h"
+
+enum { SPLITS_MOST = 16 };
+
+/* A token that is found in the text itself, before it is split. */
+typedef struct {
+    char *text;
+    size_t n;
+    uint32_t id;
+    bool lstrip, rstrip; /* takes the white space before, behind it */
+    bool normalized;     /* is found in the normalised text */
+} AddedToken;
+
+/* A step of splitting into words.  Each piece of the step before is split where the pattern matches. */
+typedef struct {
+    SplitPattern *pattern; /* NULL: nothing is split */
+    bool drops_matches, drops_rest;
+    bool prefix_space; /* a piece that does not begin with a space gets one first */
+} SplitStep;
+
+typedef struct {
+    Bpe *bpe;            /* NULL: each byte is its own id */
+    uint32_t vocabulary; /* the largest id, and 1 */
+    AddedToken *added;   /* by their bytes */
+    size_t n_added;
+    uint8_t begins[256]; /* bytes that begin an added token: 1 in the text as it is, 2 in the normalised one */
+    SplitStep step[SPLITS_MOST];
+    int n_step;
+    bool composes;                                        /* normalisation form C */
+    TextBuffer repaired, composed, prefixed[SPLITS_MOST]; /* of the text that is encoded */
+} Tokenizer;
+
+/* Receives ids in order.  `done`: bytes of the text before them, roughly. */
+typedef Status TokenSink(void *user, const uint32_t *id, size_t n, size_t done);
+
+/* Reads "bytes" or a file.  E_UNSUPPORTED lists all that the file asks for and dpexec lacks. */
+Status tokenizer_open(Tokenizer **out, const char *source) CHECKED;
+void tokenizer_free(Tokenizer *t); /* NULL is legal */
+/* The id of an added token, by its text; TOKEN_NONE: there is none. */
+uint32_t tokenizer_added(const Tokenizer *t, const char *text);
+/* Gives the ids of a text to the sink, as encode(text, add_special_tokens=False) of tokenizers.  Bytes that are no
+ * UTF-8 become U+FFFD where there is a tokenizer.json; *replaced counts them, *first is the place of the first.  For
+ * one thread at a time. */
+Status tokenizer_encode(Tokenizer *t, const uint8_t *text, size_t n, TokenSink *take, void *user, size_t *replaced,
+                        size_t *first) CHECKED;
+
+/* ---- for tools/text/tokenizer.c ---- */
+/* Fills a tokenizer from the text of a tokenizer.json; `label` names it in errors. */
+Status tokenizer_parse(Tokenizer *t, const char *text, size_t n, const char *label) CHECKED;
+
+#endif

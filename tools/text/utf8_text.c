@@ -1,0 +1,169 @@
+/* Valid UTF-8 and normalisation form C.
+ *
+ * Normalisation works on stretches from an ASCII character to the next behind others: ASCII characters begin such a
+ * stretch because nothing composes with what is before them, and most of a text needs no work at all. */
+#include "tools/text/utf8_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "graph/base/foreign.h"
+#include "graph/base/heap_array.h"
+
+enum { MARKS_MOST = 4096 /* they are sorted in quadratic time */ };
+enum { BEFORE_FINALS = 0x11A7 /* utf8proc 2.8 drops it behind a syllable, as a final consonant of number 0 */ };
+
+Status text_add(TextBuffer *b, const char *text, size_t n)
+{
+    char *grown;
+
+    if (!n)
+        return ST_OK;
+    if (!(grown = heap_reserve(b->text, 1, b->n + n, &b->room)))
+        return FAIL_NOMEM();
+    b->text = grown;
+    memcpy(grown + b->n, text, n);
+    b->n += n;
+    return ST_OK;
+}
+
+bool is_white_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+size_t utf8_step(const uint8_t *s, size_t n, bool *valid)
+{
+    uint8_t low = 0x80, high = 0xBF;
+    size_t len;
+
+    *valid = true;
+    if (s[0] < 0x80)
+        return 1;
+    *valid = false;
+    if (s[0] < 0xC2 || s[0] > 0xF4)
+        return 1;
+    len = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (s[0] == 0xE0)
+        low = 0xA0; /* shorter forms exist */
+    else if (s[0] == 0xED)
+        high = 0x9F; /* surrogates */
+    else if (s[0] == 0xF0)
+        low = 0x90;
+    else if (s[0] == 0xF4)
+        high = 0x8F; /* beyond U+10FFFF */
+    for (size_t i = 1; i < len; i++, low = 0x80, high = 0xBF)
+        if (i == n || s[i] < low || s[i] > high)
+            return i;
+    *valid = true;
+    return len;
+}
+
+Status utf8_repair(const char **out, TextBuffer *b, const uint8_t *text, size_t *n, size_t *replaced, size_t *first)
+{
+    size_t done = 0; /* bytes of the text that are in the buffer */
+    bool valid;
+
+    *replaced = 0;
+    b->n = 0;
+    for (size_t i = 0, step; i < *n; i += step) {
+        step = utf8_step(text + i, *n - i, &valid);
+        if (valid)
+            continue;
+        if (!(*replaced)++)
+            *first = i;
+        TRY(text_add(b, (const char *)text + done, i - done));
+        TRY(text_add(b, "\xEF\xBF\xBD", 3));
+        done = i + step;
+    }
+    if (!*replaced) {
+        *out = (const char *)text;
+        return ST_OK;
+    }
+    TRY(text_add(b, (const char *)text + done, *n - done));
+    *out = b->text;
+    *n = b->n;
+    return ST_OK;
+}
+
+/* The end of the stretch of characters beyond ASCII that begins at `from`. */
+static Status stretch_end(size_t *out, const char *text, size_t n, size_t from)
+{
+    int marks = 0;
+
+    for (*out = from; *out < n && (unsigned char)text[*out] >= 0x80;) {
+        utf8proc_int32_t c;
+        const utf8proc_ssize_t len = utf8proc_iterate((const uint8_t *)text + *out, (utf8proc_ssize_t)(n - *out), &c);
+
+        if (c == BEFORE_FINALS && *out > from)
+            return ST_OK;
+        *out += (size_t)len;
+        marks = utf8proc_get_property(c)->combining_class ? marks + 1 : 0;
+        if (marks > MARKS_MOST)
+            return FAIL(E_UNSUPPORTED, "more than %d combining marks behind one character, at byte %zu of a text",
+                        MARKS_MOST, *out);
+    }
+    return ST_OK;
+}
+
+/* Composes text[0, n) to `code`, which grows: first code points, then UTF-8; *bytes: of these. */
+static Status compose_stretch(int32_t **code, size_t *room, const char *text, size_t n, size_t *bytes)
+{
+    const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    utf8proc_ssize_t codes;
+    int32_t *grown;
+
+    codes = utf8proc_decompose((const uint8_t *)text, (utf8proc_ssize_t)n, *code, (utf8proc_ssize_t)*room, how);
+    if (codes >= 0 && (size_t)codes + 1 > *room) { /* reencode ends its text with a zero */
+        if (!(grown = heap_reserve(*code, sizeof *grown, (size_t)codes + 1, room)))
+            return FAIL_NOMEM();
+        *code = grown;
+        codes = utf8proc_decompose((const uint8_t *)text, (utf8proc_ssize_t)n, *code, (utf8proc_ssize_t)*room, how);
+    }
+    if (codes >= 0)
+        codes = utf8proc_reencode(*code, codes, how);
+    if (codes < 0)
+        return FAIL(E_INTERNAL, "utf8proc: %s", utf8proc_errmsg(codes));
+    *bytes = (size_t)codes;
+    return ST_OK;
+}
+
+Status text_compose(const char **out, TextBuffer *b, const char *text, size_t *n)
+{
+    size_t done = 0, room = 0; /* done: bytes of the text that are in the buffer */
+    int32_t *code = NULL;
+    Status st = ST_OK;
+
+    b->n = 0;
+    for (size_t i = 0; i < *n && !st;) {
+        size_t end, from, bytes;
+
+        if ((unsigned char)text[i] < 0x80) {
+            i++;
+            continue;
+        }
+        from = i && (unsigned char)text[i - 1] < 0x80 ? i - 1 : i;
+        if ((st = stretch_end(&end, text, *n, i)) ||
+            (st = compose_stretch(&code, &room, text + from, end - from, &bytes)))
+            break;
+        if (bytes != end - from || memcmp(code, text + from, bytes)) {
+            st = text_add(b, text + done, from - done);
+            st = st ? st : text_add(b, (const char *)code, bytes);
+            done = end;
+        }
+        i = end;
+    }
+    free(code);
+    if (!st && !done) {
+        *out = text;
+        return ST_OK;
+    }
+    st = st ? st : text_add(b, text + done, *n - done);
+    if (!st) {
+        *out = b->text;
+        *n = b->n;
+    }
+    return st;
+}

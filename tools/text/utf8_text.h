@@ -1,0 +1,32 @@
+/* Texts as tokenizers read them: valid UTF-8, and normalisation form C. */
+#ifndef DPX_TOOLS_UTF8_TEXT_H
+#define DPX_TOOLS_UTF8_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph/base/status.h"
+
+/* A text that grows by heap_reserve. */
+typedef struct {
+    char *text;
+    size_t n, room;
+} TextBuffer;
+
+Status text_add(TextBuffer *b, const char *text, size_t n) CHECKED;
+/* The bytes of the character at `s`, of which n > 0 bytes are left.  Where they are no UTF-8, *valid is false, and the
+ * result is the length of the part that one U+FFFD replaces: a beginning of a character that goes on wrongly, or one
+ * byte (Unicode 15, section 3.9, "maximal subpart"; Python's errors="replace"). */
+size_t utf8_step(const uint8_t *s, size_t n, bool *valid);
+/* White_Space of Unicode. */
+bool is_white_space(uint32_t c);
+/* Puts U+FFFD for all that is no UTF-8.  Returns the text itself when it is valid, else `b` holds it.  *n: its bytes;
+ * *replaced: how often; *first: byte of the first. */
+Status utf8_repair(const char **out, TextBuffer *b, const uint8_t *text, size_t *n, size_t *replaced,
+                   size_t *first) CHECKED;
+/* Normalisation form C of a valid text.  Returns the text itself when it is in this form, else `b` holds it.
+ * E_UNSUPPORTED for more than 4096 combining marks behind one character. */
+Status text_compose(const char **out, TextBuffer *b, const char *text, size_t *n) CHECKED;
+
+#endif
