@@ -10,20 +10,30 @@ static void gather(const Array *a, dpx_dtype to)
 {
     const int64_t index[] = { 0, a->dim[0] - 1, a->dim[0] / 2 };
     size_t bytes = array_sample_elements(a) * dpx_dtype_size(to);
-    void *out;
+    char *out, *scratch;
 
     if (bytes > MOST_BYTES || array_check_convert(a, to, "fuzz"))
         return;
     MUST((out = malloc(3 * bytes + 1)), "memory");
+    MUST((scratch = malloc(array_scratch(a, to) + 1)), "memory");
     if (!a->fetch)
         array_gather(a, index, 3, to, out);
+    for (size_t i = 0; i < 6 && a->fetch; i++) {
+        const SampleKey key = { .seed = bytes, .epoch = to, .training = i > 2 };
+        const Status st = array_take(a, index[i % 3], &key, to, out + i % 3 * bytes, scratch);
+
+        if (st)
+            fuzz_refused(st);
+    }
+    free(scratch);
     free(out);
 }
 
 /* Reads the bytes as the format's file; where a source names several files, `idx:IMAGES,LABELS`, all are this one. */
 static Status read_as(Dataset *d, const DataFormat *f, const uint8_t *data, size_t size)
 {
-    const SourceContext c = { .norm = { 1, 1, { 0.5 }, { 0.25 } } };
+    const dpx_info input = { .name = "x", .dtype = DPX_INT64, .rank = 2, .dim = { -1, 4 } };
+    const SourceContext c = { .input = &input, .inputs = 1, .norm = { 1, 1, { 0.5 }, { 0.25 } } };
     char source[9000], name[64];
     const char *file;
     size_t n;

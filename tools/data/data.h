@@ -70,6 +70,7 @@ struct Dataset {
     int64_t samples;
     int64_t limit;  /* samples to take at most, by the source's option */
     int64_t *index; /* [samples] the rows of the arrays that are samples; NULL: all rows */
+    bool follows;   /* rows follow each other in time: --val-split holds back the last ones */
     bool lent;      /* arrays, and all that they point to, belong to another data set */
     Source source;
     char *note;        /* a line for the log, on the heap; NULL: none */

@@ -144,6 +144,7 @@ static Status read_split(Split *out, const Feed *f, const char *text)
             return FAIL(E_INVALID, "--val-split %s: expected an array of a whole number for each sample%s", text,
                         s.group ? "" : ", and the data has none of that name");
     }
+    s.last |= f->data->follows && !s.group;
     *out = s;
     return ST_OK;
 }

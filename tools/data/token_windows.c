@@ -1,0 +1,163 @@
+/* Windows of token ids, cut from a mapped file when a batch needs them. */
+#include "tools/data/token_windows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/hash.h"
+
+enum { BLOCK_MOST = 1 << 24 };
+
+/* What the two arrays share.  `maker` of an array points to its own of the two. */
+typedef struct {
+    const unsigned char *id;
+    int64_t n, block; /* ids, ids of a window */
+    int64_t starts;   /* places where a window of training may begin */
+    int bytes, out;   /* of an id in the file, of one in a sample */
+    int shift;        /* 0: inputs, 1: the next ids */
+} TokenWindows;
+
+/* A number that seed, epoch and row determine, by splitmix64's finalizer. */
+static uint64_t draw(const SampleKey *key, int64_t row)
+{
+    uint64_t r = key->seed * 0xd1342543de82ef95u + (uint64_t)key->epoch * 0xda942042e4dd58b5u +
+                 ((uint64_t)row + 1) * 0x9e3779b97f4a7c15u;
+
+    r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
+    r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
+    return r ^ (r >> 31);
+}
+
+/* Little-endian, as the file has them; ids of the wider types fit 31 bits (check_ids). */
+static int64_t id_at(const unsigned char *p, int bytes)
+{
+    uint64_t v = 0;
+
+    for (int i = 0; i < bytes; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return (int64_t)v;
+}
+
+static Status fetch_window(const Array *a, int64_t row, const SampleKey *key, void *out)
+{
+    const TokenWindows *w = a->maker;
+    const int64_t start = key->training ? (int64_t)(draw(key, row) % (uint64_t)w->starts) : row * w->block;
+    const unsigned char *from = w->id + (start + w->shift) * w->bytes;
+
+    if (w->bytes == 1) {
+        memcpy(out, from, (size_t)w->block);
+        return ST_OK;
+    }
+    for (int64_t i = 0; i < w->block; i++) {
+        const int64_t id = id_at(from + i * w->bytes, w->bytes);
+
+        if (w->out == 2)
+            ((uint16_t *)out)[i] = (uint16_t)id;
+        else
+            ((int32_t *)out)[i] = (int32_t)id;
+    }
+    return ST_OK;
+}
+
+Status token_windows_npy(Array *out, const char *path)
+{
+    static const dpx_dtype known[] = { DPX_UINT8, DPX_UINT16, DPX_INT32, DPX_UINT32, DPX_INT64, DPX_UINT64 };
+
+    TRY(mapped_open(&out->map, path));
+    TRY(npy_parse(out, path));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (out->dtype == known[i] && out->rank == 1 && !out->swapped)
+            return ST_OK;
+    mapped_close(&out->map);
+    return FAIL(E_IO, "%s: expected one axis of token ids: uint8, uint16, uint32, int32 or int64, little-endian", path);
+}
+
+/* Ids of types that hold more than a sample's must fit. */
+static Status check_ids(const TokenWindows *w, const char *path)
+{
+    for (int64_t i = 0; w->bytes >= 4 && i < w->n; i++) {
+        const int64_t id = id_at(w->id + i * w->bytes, w->bytes);
+
+        if (id < 0 || id > INT32_MAX)
+            return FAIL(E_IO, "%s: token %lld is %lld, expected ids from 0 to %d", path, (long long)i, (long long)id,
+                        INT32_MAX);
+    }
+    return ST_OK;
+}
+
+/* The length that the model's input fixes; 0: none. */
+static int64_t fixed_length(const SourceContext *c)
+{
+    for (int i = 0; i < c->inputs; i++)
+        if (c->input[i].rank == 2 && c->input[i].dim[1] > 0)
+            return c->input[i].dim[1];
+    return 0;
+}
+
+/* Finds T and the number of windows. */
+static Status measure(TokenWindows *w, const Source *s, const SourceContext *c)
+{
+    TRY(source_int(&w->block, s, "block", fixed_length(c), 1, BLOCK_MOST));
+    if (!w->block)
+        return FAIL(E_INVALID, "%s: block=T is missing: the model's input fixes no number of tokens", s->text);
+    if (w->n <= w->block)
+        return FAIL(E_IO, "%s: %lld tokens, expected more than block=%lld", s->path, (long long)w->n,
+                    (long long)w->block);
+    w->starts = w->n - w->block;
+    return check_ids(w, s->path);
+}
+
+Status token_windows_add(Dataset *d, Array *file, uint64_t identity, const Source *s, const SourceContext *c)
+{
+    static const char *const names[] = { "", "target" };
+    const int bytes = (int)dpx_dtype_size(file->dtype), out = bytes < 4 ? bytes : 4;
+    TokenWindows *w = calloc(2, sizeof *w);
+    Status st;
+
+    if (!w) {
+        mapped_close(&file->map);
+        return FAIL_NOMEM();
+    }
+    d->maker = w;
+    d->free_maker = free;
+    w[0] = (TokenWindows){ .id = file->data, .n = file->dim[0], .bytes = bytes, .out = out };
+    st = measure(&w[0], s, c);
+    w[1] = w[0];
+    w[1].shift = 1;
+    d->follows = true;
+    if (st)
+        mapped_close(&file->map);
+    for (int i = 0; i < 2 && !st; i++) {
+        Array a = { .dtype = out == 1   ? DPX_UINT8
+                             : out == 2 ? DPX_UINT16
+                                        : DPX_INT32,
+                    .rank = 2,
+                    .dim = { (w->n - 1) / w->block, w->block },
+                    .fetch = fetch_window,
+                    .maker = &w[i] };
+
+        a.identity = hash_int(hash_int(hash_int(identity, w->n), w->block), i);
+        if (!i)
+            a.map = file->map;
+        if (!(a.name = strdup(names[i]))) {
+            mapped_close(&a.map);
+            return FAIL_NOMEM();
+        }
+        st = dataset_add(d, &a, s->path);
+    }
+    return st;
+}
+
+Status token_windows_fit(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)
+{
+    TokenWindows *w = d->maker;
+    int64_t rows = 0;
+
+    (void)c;
+    for (int64_t i = 0; i < n; i++)
+        rows = row[i] >= rows ? row[i] + 1 : rows;
+    for (int i = 0; i < 2; i++)
+        if (rows < (w[i].n - 1) / w[i].block) /* the last target is the last id of these rows */
+            w[i].starts = (rows - 1) * w[i].block + 1;
+    return ST_OK;
+}
