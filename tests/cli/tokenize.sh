@@ -1,6 +1,6 @@
 #!/bin/bash
 # dpexec tokenize: the ids of Hugging Face's tokenizers for four kinds of tokenizers and texts of many scripts, controls, emoji and
-# broken UTF-8 (tests/cli/tokenize.py made them); the forms of the file; what is refused.  Needs python3-numpy.
+# broken UTF-8 (tests/cli/tokenize_cases.py made them); the forms of the file; what is refused.  Needs python3-numpy.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
 from=tests/cli/tokenize

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains tokenizers of four kinds and encodes texts with them: what `dpexec tokenize` is compared with.
 
-    tests/cli/tokenize.py FOLDER [CHARACTERS [VOCABULARY]]
+    tests/cli/tokenize_cases.py FOLDER [CHARACTERS [VOCABULARY]]
 
 The folder gets text.txt, broken.txt (not UTF-8 in places), KIND.json, and KIND.text.bin and KIND.broken.bin with the ids
 as uint16.  Needs `tokenizers` of PyPI.  tests/cli/tokenize holds what 6000 characters and 500 tokens gave with version 0.23.3.
