@@ -207,6 +207,16 @@ def data():
     put("data", "labels.gz", gzip.compress(idx(labels, 8), mtime=0))
 
 
+def tables():
+    """Files of CSV behind a byte of options (tests/fuzz/table.c)."""
+    seeds = {"plain": (0, "a,b,target\n1,x,2.5\n-3e2,y,\"1\"\n,z,3\n"), "quotes": (1, '\ufeff"a"" b",b\r\n"1\n2",NA\r\n"x, y" , ?\r\n'),
+             "semicolons": (4, "a;b;target\n1,5;x;0\n2,25;y;1\n"), "classes": (8, "a\tb\ttarget\n1\tx\t10\n2\ty\t9\n3\tx\t10.0\n"),
+             "no_header": (66, "1|2|3\n4|5|6\n"), "numeric": (16, "a,b\n1,2\n3,4\n"), "category": (32, "a,b\n1,2\n3,4\n"),
+             "unnamed": (0, ",a\n0,1\n1,2\n"), "blanks": (0, " a , b \n 1 ,\t2\n\n3,4")}
+    for name, (options, text) in seeds.items():
+        put("table", name, bytes([options]) + text.encode())
+
+
 def safetensors(tensors, metadata=None):
     header, blob = ({"__metadata__": metadata} if metadata else {}), b""
     for name, (dtype, array) in tensors.items():
@@ -377,5 +387,5 @@ def tokenizers():
                                            "model": {"type": "BPE", "vocab": vocab, **more}}).encode() + b"\0" + text)
 
 
-for part in (networks, layout, older, structure, tensors, torch_like, data, checkpoints, manifests, texts, images, options, calls, tokenizers):
+for part in (networks, layout, older, structure, tensors, torch_like, data, tables, checkpoints, manifests, texts, images, options, calls, tokenizers):
     part()

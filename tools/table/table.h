@@ -1,0 +1,109 @@
+/* Tables: CSV files whose columns are typed, fitted on training rows, and turned into features.
+ *
+ *     age,city,price         age: number, standardised: (age - mean) / scale       1 feature
+ *     31,Oslo,210            city: category, an indicator for each                 2 features: Bergen, Oslo
+ *     ,Bergen,180            a missing age is the median of the training rows
+ *
+ * The typed cells lie in an unnamed temporary file, which is mapped, so a table may be larger than memory.
+ *
+ *   - A column is numeric when each of its cells is a number or missing; else it holds categories.
+ *   - Missing: an empty cell, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None or ?.  A missing category is one of its
+ * own, where training rows have it; else, as every category that they lack, it sets no indicator.
+ *   - Categories are sorted by their bytes, classes that are numbers by these. */
+#ifndef DPX_TOOLS_TABLE_H
+#define DPX_TOOLS_TABLE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "graph/base/hash_table.h"
+#include "graph/base/mapped.h"
+
+enum { TABLE_MOST_CATEGORIES = 4096 /* of a column */, TABLE_MOST_FEATURES = 1 << 16 };
+
+typedef enum { COLUMN_NUMERIC, COLUMN_CATEGORY, COLUMN_DROPPED } ColumnKind;
+
+typedef struct {
+    const char *text; /* "": missing */
+    int code;         /* a cell of the table */
+    int place;        /* among the fitted categories; -1: no training row has it */
+    int64_t rows;     /* that have it, of those fitted */
+} Category;
+
+typedef struct {
+    const char *name;
+    ColumnKind kind;
+    bool insisted;              /* the user asked for categories */
+    int at;                     /* its place in the file's rows, from 0; -1: the file lacks it */
+    double median, mean, scale; /* of a number: (value - mean) / scale, once it is fitted */
+    int first, width;           /* its features, unless it is the target */
+    Category **seen;            /* [n_seen] by code */
+    Category **known;           /* [n_known] by place */
+    int n_seen, n_known;
+    size_t room;
+    HashTable index;
+    int64_t missing; /* cells; of categories and of numbers */
+    int64_t unseen;  /* rows whose category the fitted ones lack; the first of them: */
+    int64_t unseen_line;
+    const char *unseen_text;
+} Column;
+
+typedef struct {
+    Arena *arena;
+    const char *path;
+    bool header, decimal_comma;
+    char delimiter;
+    Column *column; /* [n] in the file's order */
+    size_t room;
+    int n, target; /* -1: none */
+    int features;
+    int64_t rows;
+    Mapped cells;
+    const double *cell; /* [rows][n + 1]: the line of the file, then each column: NaN is missing; a category's code */
+} Table;
+
+/* How a file is read; NULL: as it is found.  Lists join names by '+', and a name may hold '+'. */
+typedef struct {
+    const char *target;                    /* a column; NULL: the one called "target", if there is one */
+    const char *numeric, *category, *drop; /* lists */
+    const char *header;                    /* "yes" or "no" */
+    const char *delimiter;                 /* "comma", "semicolon", "tab" or "pipe" */
+    const char *decimal;                   /* "point" or "comma" */
+    bool classes;                          /* the target holds classes, even if they are numbers */
+    bool lacks_target;                     /* it may be missing in rows, or as a column */
+} TableOptions;
+
+/* Reads a file.  Its columns are typed by what they hold; or they are those of `fitted`, which table_fitted made: the
+ * file may have them in another order, and further ones, and lists of `how` are ignored.  E_IO and E_INVALID list what
+ * is wrong, by line and column. */
+Status table_read(Table **out, const char *path, const TableOptions *how, const json_t *fitted) CHECKED;
+void table_free(Table *t); /* NULL is legal */
+
+/* Fits medians, means, scales and categories in float64 on n rows, in that order; NULL: on all rows. */
+Status table_fit(Table *t, const int64_t *row, int64_t n) CHECKED;
+/* What was fitted, as JSON to be kept beside a model.  NULL: no memory. */
+json_t *table_fitted(const Table *t);
+
+/* The value of a cell: a number, or a category's place, which is -1 for one that is not known; NaN: missing. */
+double table_value(const Table *t, int column, int64_t row);
+int64_t table_line(const Table *t, int64_t row); /* where the row begins in its file, from 1 */
+/* Writes a row's features: all of them [features], or a column's [width]. */
+void table_features(const Table *t, int64_t row, float *out);
+void table_column_features(const Table *t, int column, int64_t row, float *out);
+int table_find(const Table *t, const char *name); /* a column; -1: none */
+
+/* ---- for the files of this folder ---- */
+Status table_add_column(Table *t, const char *name) CHECKED;
+/* Fills an empty table's columns by JSON of table_fitted.  E_IO: it is something else. */
+Status table_load(Table *t, const json_t *fitted) CHECKED;
+/* Finds a column's category, which it adds, up to one more than it may have; *out is NULL from then on. */
+Status table_category(Category **out, Table *t, Column *col, const char *text) CHECKED;
+/* The category that is already there; NULL: none. */
+Category *table_find_category(const Column *col, const char *text);
+/* Sets the features of each column.  E_UNSUPPORTED: too many. */
+Status table_place_features(Table *t) CHECKED;
+bool table_number(double *out, const char *text, bool decimal_comma);
+bool table_is_missing(const char *text);
+extern const char *const table_missing[]; /* the texts that are missing values; NULL ends */
+
+#endif

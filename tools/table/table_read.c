@@ -1,0 +1,488 @@
+/* Reading of tables: a first pass finds what each column holds, a second one stores the cells. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/numtext.h"
+#include "tools/data/data.h"
+#include "tools/table/csv_reader.h"
+#include "tools/table/table.h"
+
+enum { MOST_FAULTS = 8, /* that one error lists */ SAMPLE_TEXT = 64, FEW_TEXTS = 32 };
+
+/* What a column holds. */
+typedef struct {
+    int64_t numbers, texts, commas; /* cells; commas: texts that are numbers with a comma */
+    int64_t line;                   /* of the first text */
+    char text[SAMPLE_TEXT];
+    char head[SAMPLE_TEXT]; /* the cell of the first row */
+} Survey;
+
+static bool is_target(const Table *t, const Column *col) { return t->target >= 0 && col == &t->column[t->target]; }
+
+/* ---- options ---- */
+
+static Status read_word(int *out, const char *option, const char *word, const char *const *words, const char *forms)
+{
+    for (*out = 0; word && words[*out]; ++*out)
+        if (!strcmp(word, words[*out]))
+            return ST_OK;
+    return word ? FAIL(E_INVALID, "%s=%s: expected %s", option, word, forms) : ST_OK;
+}
+
+/* Opens the file; *header: 0 yes, 1 no, 2 to be found. */
+static Status open_csv(Csv *c, Table *t, int *header, const TableOptions *how)
+{
+    static const char *const delimiters[] = { "comma", "semicolon", "tab", "pipe", NULL };
+    static const char *const yes_no[] = { "yes", "no", NULL }, *const decimals[] = { "point", "comma", NULL };
+    int d, decimal = 0;
+
+    TRY(read_word(&d, "delimiter", how->delimiter, delimiters, "comma, semicolon, tab or pipe"));
+    TRY(read_word(header, "header", how->header, yes_no, "yes or no"));
+    TRY(read_word(&decimal, "decimal", how->decimal, decimals, "point or comma"));
+    if (!how->header)
+        *header = 2;
+    if (how->decimal)
+        t->decimal_comma = decimal == 1;
+    TRY(csv_open(c, t->path, how->delimiter ? ",;\t|"[d] : '\0'));
+    t->delimiter = c->delimiter;
+    return ST_OK;
+}
+
+/* The columns' names for an error, as many as there is room for. */
+static const char *list_names(char text[400], const Table *t)
+{
+    size_t len = 0;
+
+    *text = '\0';
+    for (int i = 0; i < t->n && len < 400 - 60; i++)
+        len += (size_t)snprintf(text + len, 400 - len, "%s'%.40s'", len ? ", " : "", t->column[i].name);
+    return text;
+}
+
+/* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
+static Column *take_name(Table *t, const char **list)
+{
+    Column *found = NULL;
+    size_t most = 0;
+
+    for (int i = 0; i < t->n; i++) {
+        const size_t n = strlen(t->column[i].name);
+
+        if (n >= most && !strncmp(*list, t->column[i].name, n) && (!(*list)[n] || (*list)[n] == '+')) {
+            found = &t->column[i];
+            most = n;
+        }
+    }
+    most = found ? most : strcspn(*list, "+");
+    *list += most + ((*list)[most] == '+');
+    return found;
+}
+
+/* Gives the columns of a list a kind.  `given` counts how often each column is in a list. */
+static void set_kinds(Table *t, const char *option, const char *list, ColumnKind kind, int *given, Problems *wrong)
+{
+    char names[400];
+
+    for (const char *at = list; at && *at;) {
+        const char *begin = at;
+        Column *col = take_name(t, &at);
+
+        if (!col)
+            problems_add(wrong, "%s=%.*s: no such column (has: %s)", option, (int)strcspn(begin, "+"), begin,
+                         list_names(names, t));
+        else if (given[col - t->column]++)
+            problems_add(wrong, "%s=%s: the column is given twice", option, col->name);
+        else {
+            col->kind = kind;
+            col->insisted = kind == COLUMN_CATEGORY;
+        }
+    }
+}
+
+/* ---- what a file holds ---- */
+
+static void survey_cell(Survey *s, const char *cell, int64_t line, bool decimal_comma)
+{
+    double v;
+
+    if (table_is_missing(cell))
+        return;
+    if (table_number(&v, cell, decimal_comma)) {
+        s->numbers++;
+        return;
+    }
+    if (!s->texts++) {
+        s->line = line;
+        snprintf(s->text, sizeof s->text, "%s", cell);
+    }
+    s->commas += !decimal_comma && strchr(cell, ',') && table_number(&v, cell, true);
+}
+
+/* Whether the first row names the columns: each cell is a text of its own, or a column of numbers begins with a text.
+ */
+static bool looks_like_header(const Survey *s, int n)
+{
+    bool texts = true;
+    double v;
+
+    for (int i = 0; i < n; i++) {
+        const bool number = table_number(&v, s[i].head, true) || table_number(&v, s[i].head, false);
+
+        if (!number && !table_is_missing(s[i].head) && s[i].numbers && !s[i].texts)
+            return true;
+        texts &= !number && !table_is_missing(s[i].head);
+        for (int k = 0; k < i && texts; k++)
+            texts &= strcmp(s[i].head, s[k].head) != 0;
+    }
+    return texts;
+}
+
+/* Names the columns by the first row, or by their numbers.  A first column without a name is called "unnamed". */
+static Status name_columns(Table *t, Csv *c)
+{
+    Problems wrong = { 0 };
+    bool more;
+
+    csv_rewind(c);
+    TRY(csv_next(&more, c));
+    for (int i = 0; i < c->n; i++) {
+        char number[16];
+        const char *name = c->cell[i];
+
+        snprintf(number, sizeof number, "%d", i + 1);
+        if (!t->header)
+            name = number;
+        else if (!*name && !i)
+            name = "unnamed";
+        if (!*name)
+            problems_add(&wrong, "column %d has no name", i + 1);
+        else if (table_find(t, name) >= 0)
+            problems_add(&wrong, "columns %d and %d are both called '%.60s'", table_find(t, name) + 1, i + 1, name);
+        TRY(table_add_column(t, name));
+        t->column[i].at = i;
+        if (t->header && !*c->cell[i]) /* pandas writes the numbers of rows so */
+            t->column[i].kind = COLUMN_DROPPED;
+    }
+    return problems_fail(&wrong, E_IO, "%s, line %" PRId64, t->path, c->row_line);
+}
+
+/* Surveys all rows and adds the columns.  *out: [t->n], which the caller frees. */
+static Status survey_file(Survey **out, Table *t, Csv *c, int header)
+{
+    int64_t first = 0, rows = 0;
+    Survey *s = NULL;
+    Status st;
+    bool more;
+    int n = 0;
+
+    for (; !(st = csv_next(&more, c)) && more; rows++) {
+        if (!rows) {
+            first = c->row_line;
+            n = c->n;
+            if (!(s = calloc((size_t)n, sizeof *s)))
+                return FAIL_NOMEM();
+            for (int i = 0; i < n; i++)
+                snprintf(s[i].head, sizeof s[i].head, "%s", c->cell[i]);
+            continue;
+        }
+        for (int i = 0; i < n && c->n == n; i++) /* other rows are refused later, all at once */
+            survey_cell(&s[i], c->cell[i], c->row_line, t->decimal_comma);
+    }
+    t->header = rows && (header == 2 ? looks_like_header(s, n) : !header);
+    if (!st && rows == t->header)
+        st = FAIL(E_IO, "%s: there are no rows%s", t->path, rows ? " but the header" : "");
+    for (int i = 0; i < n && !t->header && !st; i++)
+        survey_cell(&s[i], s[i].head, first, t->decimal_comma);
+    st = st ? st : name_columns(t, c);
+    if (st) {
+        free(s);
+        return st;
+    }
+    *out = s;
+    return ST_OK;
+}
+
+/* Decides a column's kind by what it holds, unless a list did. */
+static void find_kind(const Table *t, Column *col, const Survey *s, bool given, Problems *wrong)
+{
+    if (given || col->kind == COLUMN_DROPPED)
+        return;
+    col->kind = s->texts ? COLUMN_CATEGORY : COLUMN_NUMERIC;
+    if (s->texts && s->commas == s->texts)
+        problems_add(wrong,
+                     "column '%.60s' holds numbers with commas, first '%s' in line %" PRId64
+                     ": decimal=comma reads them so, category=%.60s as texts",
+                     col->name, s->text, s->line, col->name);
+    else if (s->numbers > s->texts && s->texts)
+        problems_add(wrong,
+                     "column '%.60s' holds %" PRId64 " numbers, but '%s' in line %" PRId64 ", as one of %" PRId64
+                     ": mend this, or give category=%.60s or drop=%.60s",
+                     col->name, s->numbers, s->text, s->line, s->texts, col->name, col->name);
+    else if (!s->texts && !s->numbers && !is_target(t, col))
+        problems_add(wrong, "column '%.60s' holds no value: drop=%.60s", col->name, col->name);
+}
+
+static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
+{
+    int *given = calloc((size_t)t->n + 1, sizeof *given);
+    const char *target = how->target ? how->target : "target";
+    Problems wrong = { 0 };
+    char names[400];
+
+    if (!given)
+        return FAIL_NOMEM();
+    t->target = table_find(t, target);
+    if (t->target < 0 && how->target)
+        problems_add(&wrong, "target=%s: no such column (has: %s)", target, list_names(names, t));
+    set_kinds(t, "numeric", how->numeric, COLUMN_NUMERIC, given, &wrong);
+    set_kinds(t, "category", how->category, COLUMN_CATEGORY, given, &wrong);
+    set_kinds(t, "drop", how->drop, COLUMN_DROPPED, given, &wrong);
+    for (int i = 0; i < t->n; i++)
+        find_kind(t, &t->column[i], &s[i], given[i], &wrong);
+    if (t->target >= 0 && t->column[t->target].kind == COLUMN_DROPPED)
+        problems_add(&wrong, "drop=%s: it is the target", t->column[t->target].name);
+    else if (t->target >= 0 && how->classes)
+        t->column[t->target].kind = COLUMN_CATEGORY;
+    free(given);
+    return problems_fail(&wrong, E_INVALID, "%s", t->path);
+}
+
+/* ---- the cells ---- */
+
+static Status store_category(double *out, Table *t, Column *col, const char *cell, int64_t line, bool fitted)
+{
+    char number[NUMBER_TEXT];
+    Category *found;
+    double v;
+
+    *out = (double)NAN;
+    if (is_target(t, col) && table_number(&v, cell, t->decimal_comma))
+        cell = text_float64(number, v); /* 1 and 1.0 are one class */
+    if (fitted) {
+        found = table_find_category(col, cell);
+        if (!found && !col->unseen++) {
+            col->unseen_line = line;
+            if (!(col->unseen_text = arena_printf(t->arena, "%.60s", cell)))
+                return FAIL_NOMEM();
+        }
+    } else {
+        TRY(table_category(&found, t, col, cell));
+    }
+    if (found)
+        *out = found->code;
+    return ST_OK;
+}
+
+/* Converts a cell; what is wrong with it is added to `wrong`. */
+static Status store_cell(double *out, Table *t, Column *col, const char *cell, int64_t line, bool fitted,
+                         const TableOptions *how, Problems *wrong)
+{
+    const bool missing = table_is_missing(cell), target = is_target(t, col);
+
+    *out = (double)NAN;
+    col->missing += missing;
+    if (target && missing) {
+        if (!how->lacks_target)
+            problems_add(wrong, "line %" PRId64 ", column '%.60s': the target is missing", line, col->name);
+        return ST_OK;
+    }
+    if (col->kind == COLUMN_CATEGORY) {
+        const int64_t unseen = col->unseen;
+
+        TRY(store_category(out, t, col, missing ? "" : cell, line, fitted));
+        if (target && col->unseen > unseen && !how->lacks_target)
+            problems_add(wrong, "line %" PRId64 ", column '%.60s': the training rows have no class '%.60s'", line,
+                         col->name, cell);
+    } else if (!missing && !table_number(out, cell, t->decimal_comma)) {
+        problems_add(wrong, "line %" PRId64 ", column '%.60s': expected a number, found '%.60s'", line, col->name,
+                     cell);
+    } else if (!missing && !isfinite(*out)) {
+        problems_add(wrong, "line %" PRId64 ", column '%.60s': expected a finite number, found '%.60s'", line,
+                     col->name, cell);
+    }
+    return ST_OK;
+}
+
+/* Adds a category column that has more texts than it may, or as many as a name. */
+static void check_categories(const Table *t, const Column *col, Problems *wrong)
+{
+    if (col->kind != COLUMN_CATEGORY)
+        return;
+    if (col->n_seen > TABLE_MOST_CATEGORIES)
+        problems_add(wrong, "column '%.60s' has more than %d categories: drop=%.60s leaves it out", col->name,
+                     TABLE_MOST_CATEGORIES, col->name);
+    else if (col->n_seen > FEW_TEXTS && col->n_seen > t->rows / 2 && !col->insisted)
+        problems_add(wrong,
+                     "column '%.60s' has %d different texts in %" PRId64
+                     " rows, as names have: drop=%.60s leaves it out, category=%.60s takes them as they are",
+                     col->name, col->n_seen, t->rows, col->name, col->name);
+}
+
+static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, const TableOptions *how)
+{
+    double *row = calloc((size_t)t->n + 1, sizeof *row);
+    Problems wrong = { 0 };
+    Status st = row ? ST_OK : FAIL_NOMEM();
+    bool more = true;
+
+    csv_rewind(c);
+    st = st || !t->header ? st : csv_next(&more, c);
+    while (!st && wrong.n < MOST_FAULTS && !(st = csv_next(&more, c)) && more) {
+        if (c->n != width) {
+            problems_add(&wrong, "line %" PRId64 ": expected %d cells, found %d", c->row_line, width, c->n);
+            continue;
+        }
+        row[0] = (double)c->row_line;
+        for (int i = 0; i < t->n && !st; i++) {
+            Column *col = &t->column[i];
+
+            row[i + 1] = (double)NAN;
+            if (col->kind != COLUMN_DROPPED && col->at >= 0)
+                st = store_cell(&row[i + 1], t, col, c->cell[col->at], c->row_line, fitted, how, &wrong);
+        }
+        t->rows++;
+        if (!st && fwrite(row, sizeof *row, (size_t)t->n + 1, to) != (size_t)t->n + 1)
+            st = FAIL(E_IO, "%s: cannot write its cells to a temporary file: %s", t->path, strerror(errno));
+    }
+    free(row);
+    if (!st && more)
+        problems_add(&wrong, "the rest is not read");
+    for (int i = 0; i < t->n && !st && !fitted && !wrong.n; i++)
+        check_categories(t, &t->column[i], &wrong);
+    if (!st && !wrong.n && !t->rows) /* of a file with fitted columns */
+        st = FAIL(E_IO, "%s: there are no rows but the header", t->path);
+    if (st) {
+        free(wrong.text);
+        return st;
+    }
+    return problems_fail(&wrong, E_IO, "%s", t->path);
+}
+
+/* Stores all rows, whose cells have `width` columns. */
+static Status store_table(Table *t, Csv *c, int width, bool fitted, const TableOptions *how)
+{
+    FILE *to;
+    Status st;
+
+    TRY(temporary_open(&to, 0, t->path));
+    if ((st = store_rows(t, c, width, to, fitted, how))) {
+        fclose(to);
+        return st;
+    }
+    TRY(map_stream(&t->cells, to, t->path));
+    t->cell = (const double *)(const void *)t->cells.data;
+    return ST_OK;
+}
+
+static Status table_create(Table **out, const char *path)
+{
+    Arena *a = arena_create();
+    Table *t = a ? ARENA_NEW(a, Table, 1) : NULL;
+
+    if (!t || !(t->path = arena_strdup(a, path))) {
+        arena_free(a);
+        return FAIL_NOMEM();
+    }
+    t->arena = a;
+    t->target = -1;
+    *out = t;
+    return ST_OK;
+}
+
+void table_free(Table *t)
+{
+    if (!t)
+        return;
+    mapped_close(&t->cells);
+    arena_free(t->arena);
+}
+
+static Status read_found(Table *t, Csv *c, const TableOptions *how)
+{
+    Survey *s = NULL;
+    Status st;
+    int header;
+
+    TRY(open_csv(c, t, &header, how));
+    TRY(survey_file(&s, t, c, header));
+    st = find_kinds(t, s, how);
+    free(s);
+    return st ? st : store_table(t, c, t->n, false, how);
+}
+
+/* ---- with the columns of another table ---- */
+
+/* Finds the fitted columns in the file's first row by their names. */
+static Status match_names(Table *t, const Csv *c, const TableOptions *how)
+{
+    Problems wrong = { 0 };
+
+    for (int i = 0; i < t->n; i++) {
+        Column *col = &t->column[i];
+
+        col->at = -1;
+        for (int k = 0; k < c->n; k++) {
+            if (strcmp(!k && !*c->cell[k] ? "unnamed" : c->cell[k], col->name))
+                continue;
+            if (col->at >= 0 && col->kind != COLUMN_DROPPED)
+                problems_add(&wrong, "columns %d and %d are both called '%.60s'", col->at + 1, k + 1, col->name);
+            col->at = k;
+        }
+        if (col->at < 0 && col->kind != COLUMN_DROPPED && !(is_target(t, col) && how->lacks_target))
+            problems_add(&wrong, "no column '%.60s', which the training data have", col->name);
+    }
+    return problems_fail(&wrong, E_IO, "%s, line %lld", t->path, (long long)c->row_line);
+}
+
+/* Takes the columns by their places, of which only the target's may be missing. */
+static Status match_places(Table *t, const Csv *c, const TableOptions *how)
+{
+    const bool lacks = c->n == t->n - 1 && t->target >= 0 && how->lacks_target;
+
+    if (c->n != t->n && !lacks)
+        return FAIL(E_IO, "%s, line %lld: expected %d columns, as the training data have, found %d", t->path,
+                    (long long)c->row_line, t->n, c->n);
+    for (int i = 0, at = 0; i < t->n; i++)
+        t->column[i].at = lacks && i == t->target ? -1 : at++;
+    return ST_OK;
+}
+
+static Status read_fitted(Table *t, Csv *c, const TableOptions *how, const json_t *fitted)
+{
+    int header, width;
+    bool more, named;
+
+    TRY(table_load(t, fitted));
+    if (how->target && (t->target < 0 || strcmp(how->target, t->column[t->target].name)))
+        return FAIL(E_INVALID, "%s: target=%s: the target of the training data is %s%s", t->path, how->target,
+                    t->target < 0 ? "none" : "target=", t->target < 0 ? "" : t->column[t->target].name);
+    TRY(open_csv(c, t, &header, how));
+    named = t->header;
+    if (header < 2)
+        t->header = !header;
+    TRY(csv_next(&more, c));
+    if (!more)
+        return FAIL(E_IO, "%s: there are no rows", t->path);
+    TRY(named && t->header ? match_names(t, c, how) : match_places(t, c, how));
+    width = c->n;
+    return store_table(t, c, width, true, how);
+}
+
+Status table_read(Table **out, const char *path, const TableOptions *how, const json_t *fitted)
+{
+    Csv c = { 0 };
+    Table *t;
+    Status st;
+
+    TRY(table_create(&t, path));
+    st = fitted ? read_fitted(t, &c, how, fitted) : read_found(t, &c, how);
+    csv_close(&c);
+    if (st)
+        table_free(t);
+    else
+        *out = t;
+    return st;
+}
