@@ -12,6 +12,7 @@
 #include "tools/data/npy_text.h"
 #include "tools/data/npy_write.h"
 #include "tools/progress.h"
+#include "tools/run_source.h"
 #include "tools/training/run_dir.h"
 #include "tools/feed/trim_padding.h"
 #include "tools/world.h"
@@ -21,6 +22,7 @@ static const Flag flags[] = {
     SEQUENCE_FLAGS,
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
+    { "o", "FILE.csv", "predictions for the samples of SRC, a line each [standard output]" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "quiet", NULL, "print nothing but errors" },
@@ -28,12 +30,12 @@ static const Flag flags[] = {
 };
 
 const Command command_run = { "run",
-                              "MODEL.onnx --input [NAME=]FILE.npy ... --out DIR [options]",
+                              "MODEL.onnx (SRC [-o FILE.csv] | --input [NAME=]FILE.npy ... --out DIR) [options]",
                               "Runs a model forward and writes its outputs.",
                               flags,
                               OPTIONS_TO_RUN,
                               1,
-                              1 };
+                              2 };
 
 enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 
@@ -443,6 +445,10 @@ static Status run(Job *j, const Args *a)
 
     if (args_has(a, "dry-run"))
         return print_plan(a, args_has(a, "quiet"));
+    if (a->n_positional > 1)
+        return run_on_source(a, &j->progress);
+    if (args_has(a, "o"))
+        return FAIL(E_INVALID, "-o is for the predictions of a source: dpexec run MODEL.onnx SRC -o FILE.csv");
     if (!folder)
         return FAIL(E_INVALID, "--out DIR is missing");
     TRY(run_dir_check_folder(folder));

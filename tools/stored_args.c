@@ -389,6 +389,8 @@ Status expand_run(ArgList *out, const Args *a)
     if (stat(run, &s) || !S_ISDIR(s.st_mode))
         return at ? FAIL(E_INVALID, "--at is for the folder of a run, found %s", run) : ST_OK;
     TRY(find_model(out, run, at));
+    for (int i = 1; i < a->n_positional; i++) /* a source, of dpexec run */
+        TRY(add(out, NULL, a->positional[i]));
     st = read_run(&root, &model, run, path);
     arg_list_free(&model);
     TRY(st);

@@ -30,6 +30,11 @@ check "noise is kept" "$python" -c "
 import onnx, sys
 sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).graph.node])" "$out/model.onnx"
 
+# The preprocessing of a table takes raw columns.
+check "tables" "$python" tests/cli/table.py "$DIR"
+says "price: 360 features agree" "$python" tests/interop/table.py "$dpexec" "$DIR"
+check "rows that training has not seen" grep -q "^flats: 12 features agree" "$DIR/says.log"
+
 # Steps in ONNX's operators.
 "$python" tests/interop/standard.py "$dpexec" "$graph_transform" "$DIR/standard" >"$DIR/log" 2>&1
 while read -r line; do

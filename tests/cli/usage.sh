@@ -94,7 +94,7 @@ check "nor is it shown" test -z "$("$dpexec" train --help | grep -e '--total-ste
 refused 2 "unexpected argument 'second.onnx'" "${train[@]}" second.onnx
 refused 2 "expected train MODEL.onnx" "$dpexec" train --data "$digits"
 refused 2 "--loss is missing: bce, bce-logits, cross-entropy, huber" "$dpexec" models/mlp.onnx --data "$digits"
-refused 2 "--data is missing: idx:IMAGES,LABELS, " "$dpexec" models/mlp.onnx --loss mse
+refused 2 "--data is missing: csv:FILE, idx:IMAGES,LABELS, " "$dpexec" models/mlp.onnx --loss mse
 refused 2 "dpexec: invalid argument, at " "${train[@]}" --debug --seed -1
 refused 1 "dpexec: i/o error, at mapped.c:" "$dpexec" run nothing.onnx --out "$DIR/out" --debug
 refused 1 " < import.c:" "$graph_transform" --debug nothing.onnx

@@ -215,6 +215,7 @@ def tables():
              "unnamed": (0, ",a\n0,1\n1,2\n"), "blanks": (0, " a , b \n 1 ,\t2\n\n3,4")}
     for name, (options, text) in seeds.items():
         put("table", name, bytes([options]) + text.encode())
+    put("data", "table.csv", "a,b,target\n1,x,2.5\n,y,1\n")
 
 
 def safetensors(tensors, metadata=None):

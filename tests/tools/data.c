@@ -451,7 +451,7 @@ static void test_sources(void)
                 "a.npz,size=3,limit=2,limit=3: limit is given twice; there is no option size; expected limit=N",
                 source_parse(&s, "a.npz,size=3,limit=2,limit=3"));
     CHECK_FAILS(E_INVALID, "limit has no value", source_parse(&s, "a.npz,limit="));
-    CHECK_FAILS(E_IO, "nothing.csv: cannot open", source_parse(&s, "nothing.csv"));
+    CHECK_FAILS(E_IO, "nothing.parquet: cannot open", source_parse(&s, "nothing.parquet"));
 }
 
 DEFINE_SUITE(data, { "options of sources", test_sources }, { "channels", test_channels },

@@ -95,7 +95,7 @@ static void test_bad_rows(void)
     char *wide = malloc(CSV_MOST_COLUMNS + 2), *tall = malloc(CSV_MOST_BYTES + 2);
     Csv c;
 
-    REFUSE_ROWS(".csv, line 3, column 2: a quote that is not closed", "a,b\n\"x\ny\",\"z\n");
+    REFUSE_ROWS(".csv, line 2, column 2: a quote that is not closed", "a,b\n\"x\ny\",\"z\n");
     REFUSE_ROWS(".csv, line 2, column 1: text behind a closing quote", "a,b\n\"x\"y,z\n");
     REFUSE_ROWS(".csv, line 4, column 2: a byte of 0", "a,b\n\"1\n2\",3\n4,\0\n");
     REFUSE_ROWS(".csv, line 2, column 1: not UTF-8", "a,b\n\xe9,1\n");

@@ -79,7 +79,6 @@ static const char *numpy_remedy(const char *path)
     static const struct {
         const char *suffix, *lines;
     } by_suffix[] = {
-        { ".csv", "t = np.genfromtxt('FILE', delimiter=',', skip_header=1, dtype='f4'); x, y = t[:, :-1], t[:, -1]" },
         { ".tsv", "t = np.genfromtxt('FILE', delimiter='\\t', skip_header=1, dtype='f4'); x, y = t[:, :-1], t[:, -1]" },
         { ".txt", "t = np.frombuffer(open('FILE', 'rb').read(), 'u1').astype('i8'); n = len(t) // 65 * 65; "
                   "x, y = t[:n].reshape(-1, 65)[:, :-1], t[:n].reshape(-1, 65)[:, 1:]" },

@@ -40,12 +40,13 @@ typedef struct {
 
 /* Facts beside the source that a format may need. */
 typedef struct {
-    const dpx_info *input; /* [inputs] of the model */
-    int inputs;            /* 0: unknown */
-    Normalisation norm;    /* by --mean and --std, of at least one channel */
-    bool training;         /* the source is --data of a training run */
-    const char *augment;   /* --augment; NULL: not given */
-    bool skip_broken;      /* --skip-broken: leave out samples that cannot be read */
+    const dpx_info *input;  /* [inputs] of the model */
+    int inputs;             /* 0: unknown */
+    Normalisation norm;     /* by --mean and --std, of at least one channel */
+    bool training;          /* the source is --data of a training run */
+    dpx_target_kind target; /* that the loss takes */
+    const char *augment;    /* --augment; NULL: not given */
+    bool skip_broken;       /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
      * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and
      * `dpexec eval` of a run's model see what training saw.  NULL: nothing is kept. */
@@ -68,6 +69,10 @@ struct DataFormat {
     /* (optional) Fits on rows row[0..n) of the training set; called once after `read`, when it is known which rows are
      * trained on.  Arrays may get their final shapes here. */
     Status (*fit)(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n);
+    /* (optional) The line of the source's file where a row begins, from 1. */
+    int64_t (*line)(const Dataset *d, int64_t row);
+    /* (optional) Writes files beside a run's model, once it is fitted. */
+    Status (*write)(const Dataset *d, const char *folder);
 };
 
 #define DEFINE_DATA_FORMAT(n, ...) const DataFormat data_format_##n = { __VA_ARGS__ }

@@ -63,6 +63,8 @@ Status feed_write_fitted(const Feed *f, const char *folder)
     json_t *j;
     OutFile *file;
 
+    if (f->data->source.format && f->data->source.format->write)
+        TRY(f->data->source.format->write(f->data, folder));
     if (!json_object_size(f->fitted))
         return ST_OK;
     j = json_pack("{s:i, s:O}", "form", FITTED_FORM, "fitted", f->fitted);
@@ -207,6 +209,7 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
                             .training = is_training(a) && !strcmp(flag, "data"),
                             .augment = args_value(a, "augment"),
                             .skip_broken = args_has(a, "skip-broken"),
+                            .target = dpx_target(a->options),
                             .fitted = f->fitted };
     for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
         out->inputs += !dpx_model_info(model, DPX_INPUT, i, &input[out->inputs]);

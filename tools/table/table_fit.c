@@ -108,7 +108,8 @@ static void fit_scale(Table *t, int column, const int64_t *row, int64_t n)
     }
     variance = (squares - rest * rest / count) / count; /* `rest` is what the mean's rounding left */
     col->scale = sqrt(variance);
-    if (!(variance > count * eps * variance + (count * col->mean * eps) * (count * col->mean * eps)))
+    if (isfinite(variance) &&
+        !(variance > count * eps * variance + (count * col->mean * eps) * (count * col->mean * eps)))
         col->scale = 1;
 }
 

@@ -1,0 +1,68 @@
+#!/bin/bash
+# Tables as data: a CSV file trains to the bytes of its features as .npz; --val, eval and run take the columns as training fitted
+# them; what is wrong is named by row and column.  Needs python3-numpy and python3-onnx.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+check "files" "$python" tests/cli/table.py "$DIR"
+cd "$DIR" || exit 1
+how=(--loss mse --optimizer sgd --lr 0.01 --batch-size 7 --epochs 3 --threads 1 --quiet)
+
+# The run writes what it fitted; a model that returns its input shows the features.
+check "train" "$dpexec" train line.onnx --data csv:price.csv,target=price "${how[@]}" --out run
+check "fitted" grep -q '"table"' run/data.json
+check "preprocessing" test -s run/preprocess.onnx
+cp run/data.json .
+check "run" "$dpexec" run same.onnx csv:price.csv -o features.csv --threads 1
+check "features" "$python" "$root/tests/cli/table_npz.py" .
+rm data.json
+check "train on arrays" "$dpexec" train line.onnx --data price.npz "${how[@]}" --out arrays
+check "the same bytes" cmp run/model.onnx arrays/model.onnx
+check "a file alone" "$dpexec" train line.onnx --data price.csv,target=price "${how[@]}" --out again
+check "again the same bytes" cmp run/model.onnx again/model.onnx
+
+# Validation data have what training fitted, and the columns in any order; the target is not asked for.
+check "eval" "$dpexec" eval run/model.onnx --data csv:price.csv,target=price --loss mse --threads 1
+check "predictions" "$dpexec" run run/model.onnx flats.csv -o flats_y.csv --threads 1
+says "row,prediction" head -1 flats_y.csv
+check "lines of the file" test "$(cut -d, -f1 flats_y.csv | tr '\n' ' ')" = "row 2 3 "
+check "standard output" test "$("$dpexec" run run/model.onnx csv:flats.csv --threads 1)" = "$(cat flats_y.csv)"
+
+check "the folder of a run" "$dpexec" run run flats.csv -o run_y.csv --threads 1
+check "its model" cmp flats_y.csv run_y.csv
+
+# Classes by name.
+check "classes" "$dpexec" train scores.onnx --data csv:kinds.csv,target=kind --val csv:kinds.csv,target=kind --loss cross-entropy \
+    --metric accuracy --batch-size 20 --epochs 4 --optimizer adam --lr 0.1 --threads 1 --quiet --out kinds
+check "classes by name" "$dpexec" run kinds/model.onnx flats.csv -o kinds_y.csv --threads 1
+says "row,class,cheap,dear,luxury" head -1 kinds_y.csv
+check "a class for each" grep -qE '^3,(cheap|dear|luxury),' kinds_y.csv
+
+says "3 classes" "$dpexec" data csv:kinds.csv,target=kind
+
+# Any number of workers and processes gives the same bytes, and so does a run that is resumed.
+split=(--data csv:price.csv,target=price --val-split 0.2 --loss mse --optimizer adam --lr 0.01 --batch-size 9 --threads 1 --quiet)
+check "one process" "$dpexec" train line.onnx "${split[@]}" --devices cpu*3 --epochs 4 --out one
+check "four workers" "$dpexec" train line.onnx "${split[@]}" --devices cpu*3 --epochs 4 --workers 4 --out workers
+check "three processes" "$dpexec" launch -n 3 -- train line.onnx "${split[@]}" --devices cpu --epochs 4 --out three
+check "two epochs" "$dpexec" train line.onnx "${split[@]}" --devices cpu*3 --epochs 2 --out resumed
+check "two more" "$dpexec" train line.onnx "${split[@]}" --devices cpu*3 --epochs 4 --resume resumed
+for run in workers three resumed; do
+    check "$run: the same model" cmp one/model.onnx $run/model.onnx
+    check "$run: the same fit" cmp one/data.json $run/data.json
+    check "$run: the same preprocessing" cmp one/preprocess.onnx $run/preprocess.onnx
+done
+
+# Inputs that are called as columns.
+check "named inputs" "$dpexec" train named.onnx --data csv:price.csv,target=price "${how[@]}" --out named
+
+refused 2 "the columns make 6 features, the model's input 'x' takes 5: 'age', 'size', 'city' 4" \
+    "$dpexec" train narrow.onnx --data csv:price.csv,target=price "${how[@]}" --out bad
+refused 2 "which column is the target? target=price, or another column" "$dpexec" train line.onnx --data price.csv "${how[@]}" --out bad
+refused 2 "column 'size' holds 3 numbers, but 'abc' in line 3" "$dpexec" train line.onnx --data bad.csv,target=price "${how[@]}" --out bad
+refused 1 "line 3, column 'size': expected a number, found 'abc'; line 5, column 'price': the target is missing" \
+    "$dpexec" train line.onnx --data bad.csv,target=price,numeric=size "${how[@]}" --out bad
+refused 2 "there is no option targt" "$dpexec" train line.onnx --data price.csv,targt=price "${how[@]}" --out bad
+refused 1 "no column 'age', which the training data have" "$dpexec" eval run/model.onnx --data kinds_y.csv --loss mse --threads 1
+refused 2 "beside the model there is no data.json" "$dpexec" run line.onnx flats.csv
+refused 2 "-o is for the predictions of a source" "$dpexec" run line.onnx -o y.csv
+finish

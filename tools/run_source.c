@@ -1,0 +1,187 @@
+/* dpexec run MODEL.onnx SRC -o FILE.csv: one line of predictions for each sample of a source.
+ *
+ *     row,class,Bergen,Oslo          row: the line of a table, elsewhere the sample's number from 1
+ *     2,Oslo,-0.31,1.72              class: the name with the largest score, where the run has names for all scores
+ *
+ * A model with one number for a sample gives the column `prediction`; other outputs give one for each element. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/numtext.h"
+#include "graph/base/outfile.h"
+#include "tools/commands.h"
+#include "tools/feed/feed.h"
+#include "tools/feed/input_members.h"
+#include "tools/progress.h"
+#include "tools/run_source.h"
+#include "tools/table/csv_reader.h"
+
+enum { MOST_CELLS = 4096, MOST_OUTPUTS = 64, NAME_TEXT = 512 };
+
+typedef struct {
+    const Dataset *data;
+    FILE *to;
+    int64_t done; /* samples written */
+} Predicted;
+
+/* The elements of an output for one sample, or -1: its first axis is not that of the samples. */
+static int64_t cells_of(const dpx_tensor *x, int64_t samples)
+{
+    int64_t n = 1;
+
+    if (x->rank < 1 || x->dim[0] != samples)
+        return -1;
+    for (int i = 1; i < x->rank; i++)
+        n *= x->dim[i];
+    return n;
+}
+
+static double element(const dpx_tensor *x, int64_t i)
+{
+    switch (x->dtype) {
+    case DPX_FLOAT32: return ((const float *)x->data)[i];
+    case DPX_FLOAT64: return ((const double *)x->data)[i];
+    case DPX_INT64: return (double)((const int64_t *)x->data)[i];
+    case DPX_INT32: return ((const int32_t *)x->data)[i];
+    case DPX_BOOL:
+    case DPX_UINT8: return ((const uint8_t *)x->data)[i];
+    default: return (double)NAN;
+    }
+}
+
+/* Whether the source's classes name the elements of the first output. */
+static bool has_names(const Predicted *p, int64_t cells) { return cells > 1 && p->data->classes == cells; }
+
+static Status write_header(const Predicted *p, const dpx_tensor *out, int n, int64_t samples)
+{
+    int64_t all = 0;
+
+    fputs("row", p->to);
+    for (int i = 0; i < n; i++) {
+        const int64_t cells = cells_of(&out[i], samples);
+
+        if (cells < 0)
+            return FAIL(E_UNSUPPORTED,
+                        "output '%s' does not have the samples along its first axis: dpexec run --input "
+                        "--out writes it whole",
+                        out[i].name);
+        if ((all += cells) > MOST_CELLS)
+            return FAIL(E_UNSUPPORTED, "more than %d predictions for a sample: dpexec eval --predictions writes arrays",
+                        MOST_CELLS);
+        if (!i && has_names(p, cells))
+            fputs(",class", p->to);
+        for (int64_t k = 0; k < cells; k++) {
+            char name[NAME_TEXT];
+
+            snprintf(name, sizeof name, cells == 1 ? "%.480s" : "%.480s.%lld",
+                     n == 1 && cells == 1 ? "prediction" : out[i].name, (long long)k);
+            putc(',', p->to);
+            csv_write(p->to, !i && has_names(p, cells) ? p->data->class_name[k] : name, ',');
+        }
+    }
+    putc('\n', p->to);
+    return ST_OK;
+}
+
+static void write_sample(const Predicted *p, const dpx_tensor *out, int n, int64_t samples, int64_t at)
+{
+    const DataFormat *f = p->data->source.format;
+    const int64_t row = dataset_row(p->data, p->done + at);
+    char number[NUMBER_TEXT];
+
+    fprintf(p->to, "%lld", (long long)(f->line ? f->line(p->data, row) : row + 1));
+    for (int i = 0; i < n; i++) {
+        const int64_t cells = cells_of(&out[i], samples);
+        int64_t best = 0;
+
+        for (int64_t k = 1; k < cells; k++)
+            if (element(&out[i], at * cells + k) > element(&out[i], at * cells + best))
+                best = k;
+        if (!i && has_names(p, cells)) {
+            putc(',', p->to);
+            csv_write(p->to, p->data->class_name[best], ',');
+        }
+        for (int64_t k = 0; k < cells; k++) {
+            const double v = element(&out[i], at * cells + k);
+
+            fprintf(p->to, ",%s",
+                    out[i].dtype == DPX_FLOAT32 ? text_float32(number, (float)v) : text_float64(number, v));
+        }
+    }
+    putc('\n', p->to);
+}
+
+static Status predict(Predicted *p, dpx_trainer *t, const dpx_model *model, Loader *l)
+{
+    const int n = dpx_model_count(model, DPX_OUTPUT);
+    dpx_tensor out[MOST_OUTPUTS];
+
+    if (n > MOST_OUTPUTS)
+        return FAIL(E_UNSUPPORTED, "%d outputs, at most %d can be written", n, MOST_OUTPUTS);
+    TRY(loader_start(l, 0, 0));
+    for (const Batch *b; (b = loader_next(l)); p->done += b->samples) {
+        TRY(loader_give_lengths(l, b, t));
+        TRY((Status)dpx_run(t, b->tensor, b->n, out, n));
+        if (!p->done)
+            TRY(write_header(p, out, n, b->samples));
+        for (int64_t i = 0; i < b->samples; i++)
+            write_sample(p, out, n, b->samples, i);
+    }
+    return loader_status(l);
+}
+
+/* Opens the source as --data of a command without a loss. */
+static Status open_source(Feed *feed, dpx_model **model, dpx_trainer **trainer, Loader **loader, const Args *a,
+                          Progress *progress)
+{
+    LoaderOptions how = { .log = report_log, .user = progress };
+
+    if (!*dpx_options_get(a->options, "batch-size"))
+        TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
+    how.batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
+    TRY(members_load(model, a, feed, "data", progress));
+    TRY(feed_open(feed, a, "data", *model, SHARE_ALL, progress));
+    TRY(feed_check_order(feed, a, how.batch_size, false));
+    TRY(feed_input_shapes(a, feed, how.batch_size));
+    TRY(args_join_outputs(a, "predictions are put together"));
+    TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
+    TRY(feed_workers(&how.workers, a, feed));
+    return loader_create(loader, feed->data, feed->field, feed->n, how);
+}
+
+Status run_on_source(const Args *a, Progress *progress)
+{
+    const char *path = args_value(a, "o");
+    dpx_trainer *trainer = NULL;
+    dpx_model *model = NULL;
+    Loader *loader = NULL;
+    Feed feed = { 0 };
+    Args own = *a;
+    OutFile *file = NULL;
+    Predicted p = { .to = stdout };
+    Status st;
+
+    if (args_has(a, "input") || args_has(a, "out"))
+        return FAIL(E_INVALID,
+                    "%s: a source is written to -o FILE.csv, or to standard output; --input and --out are for "
+                    "arrays",
+                    a->positional[1]);
+    own.given[own.n_given].name = "data"; /* there is room: the source is an argument, too */
+    own.given[own.n_given++].value = a->positional[1];
+    st = open_source(&feed, &model, &trainer, &loader, &own, progress);
+    if (!st && path)
+        st = outfile_open(&file, path);
+    if (!st) {
+        p.data = feed.data;
+        p.to = file ? outfile_stream(file) : stdout;
+        st = predict(&p, trainer, model, loader);
+    }
+    if (file)
+        st = outfile_close(file, st);
+    loader_free(loader);
+    feed_close(&feed);
+    dpx_trainer_free(trainer);
+    dpx_model_free(model);
+    return st;
+}
