@@ -276,7 +276,7 @@ static Status match_one(const Graph *g, Variant *k, bool *differ)
     while (at < h->n_node && !h->node[at]->op)
         at++;
     if (at < h->n_node)
-        return unlike(g, h->node[at], "node");
+        return unlike(h, h->node[at], "node");
     for (int i = 0; fits && i < g->n_output; i++)
         fits = !strcmp(g->output[i].name, h->output[i].name) && same_end(g, k, g->output[i].value, h->output[i].value);
     for (int i = 0; fits && i < g->n_update; i++)
