@@ -202,7 +202,7 @@ static void print_shown(const Dataset *d, const Shown *s)
     const Array *a = s->array;
     char shape[NAME_TEXT], name[NAME_TEXT];
 
-    snprintf(name, sizeof name, "%.150s", *a->name ? a->name : "images");
+    snprintf(name, sizeof name, "%.150s", *a->name ? a->name : "(no name)");
     foreign_clean(name);
     for (int c = 0; c < s->channels; c++) {
         const Moments *m = &s->of[c];
@@ -297,7 +297,7 @@ static void print_inputs(JsonWriter *w, const Feed *f, bool json)
             continue;
         }
         snprintf(line, sizeof line, "input '%.150s' (%s) gets '%.150s'%s", x->name, dpx_dtype_name(x->dtype),
-                 *x->array->name ? x->array->name : "images", x->kind == FIELD_WHOLE ? ", whole" : "");
+                 *x->array->name ? x->array->name : "(no name)", x->kind == FIELD_WHOLE ? ", whole" : "");
         print_foreign("%s", line);
         printf("\n");
     }

@@ -212,7 +212,7 @@ static const char *list_arrays(char text[LIST_TEXT], const Feed *f, bool all)
             snprintf(text + len, LIST_TEXT - len, ", ...");
             break;
         }
-        len += (size_t)snprintf(text + len, LIST_TEXT - len, *a->name ? "%s'%.80s' %s" : "%simages%s %s",
+        len += (size_t)snprintf(text + len, LIST_TEXT - len, *a->name ? "%s'%.80s' %s" : "%s(no name)%s %s",
                                 len ? ", " : "", a->name, array_text(a->rank, a->dim, a->dtype, one));
     }
     return text;
