@@ -1,7 +1,6 @@
 /* Reads a whole command line before judging it, so that one run lists everything that is wrong with it. */
 #include "tools/args.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -381,15 +380,12 @@ Status args_count(const Args *a, const char *option, int64_t n)
 Status args_int(int64_t *out, const Args *a, const char *name, int64_t fallback, int64_t min, int64_t max)
 {
     const char *text = args_value(a, name);
-    char *end;
-    long long v;
+    int64_t v;
 
     *out = fallback;
     if (!text)
         return ST_OK;
-    errno = 0;
-    v = strtoll(text, &end, 10);
-    if (!*text || *end || errno || v < min || v > max)
+    if (!text_to_int64(&v, text) || v < min || v > max)
         return FAIL(E_INVALID, "--%s: expected a whole number from %lld to %lld, found '%s'", name, (long long)min,
                     (long long)max, text);
     *out = v;

@@ -5,19 +5,10 @@
 
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/ir/op.h"
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 static const int64_t FAR = 1LL << 40; /* span_in computes with ends up to here without overflow */
 /* No range is required. */
@@ -88,7 +79,7 @@ static void verify_batch_fill(Tensor *t, const char *name, const BuildOptions *o
     const bool ignores = recipe_given_int(&ignored, recipe_options(opt)->settings, "ignore-index");
 
     for (int64_t i = 0; i < tensor_numel(t); i++) {
-        uint64_t r = next_random(state);
+        uint64_t r = hash_mix(*state += HASH_GOLDEN); /* splitmix64 */
 
         if (t->dtype == DT_BOOL)
             tensor_set_int(t, i, (int64_t)(r >> 63));

@@ -5,22 +5,39 @@
 
 #include <string.h>
 
-int utf8_length(const char *text)
+size_t utf8_step(const uint8_t *s, size_t n, bool *valid)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    int n = s[0] < 0x80                   ? 1
-            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                          : 0;
+    uint8_t low = 0x80, high = 0xBF;
+    size_t len;
 
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
+    *valid = true;
+    if (s[0] < 0x80)
+        return 1;
+    *valid = false;
+    if (s[0] < 0xC2 || s[0] > 0xF4)
+        return 1;
+    len = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (s[0] == 0xE0)
+        low = 0xA0; /* shorter forms exist */
+    else if (s[0] == 0xED)
+        high = 0x9F; /* surrogates */
+    else if (s[0] == 0xF0)
+        low = 0x90;
+    else if (s[0] == 0xF4)
+        high = 0x8F; /* beyond U+10FFFF */
+    for (size_t i = 1; i < len; i++, low = 0x80, high = 0xBF)
+        if (i == n || s[i] < low || s[i] > high)
+            return i;
+    *valid = true;
+    return len;
+}
+
+int utf8_length(const char *s)
+{
+    bool valid;
+    const size_t n = utf8_step((const uint8_t *)s, strnlen(s, 4) + !*s, &valid);
+
+    return valid ? (int)n : 0;
 }
 
 bool utf8_valid(const char *s)

@@ -3,6 +3,7 @@
  * thread switches to the C locale around each call. */
 #include "graph/base/numtext.h"
 
+#include <errno.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -120,6 +121,19 @@ bool text_to_float64(double *out, const char *s, size_t len)
     double v;
 
     if (!numtext_read(&v, NULL, s, len))
+        return false;
+    *out = v;
+    return true;
+}
+
+bool text_to_int64(int64_t *out, const char *s)
+{
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(s, &end, 10);
+    if (end == s || *end || errno)
         return false;
     *out = v;
     return true;

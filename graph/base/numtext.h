@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum { NUMBER_TEXT = 32 };
@@ -26,6 +27,8 @@ int text_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* Parses all of `s` as a number in C's decimal form, or inf or nan with an optional sign.  false: it is something else.
  */
 bool text_to_float64(double *out, const char *s, size_t len);
+/* Parses all of `s` as a whole number of decimal digits with an optional sign. */
+bool text_to_int64(int64_t *out, const char *s);
 /* Rounds once from the decimal form, not by way of double. */
 bool text_to_float32(float *out, const char *s, size_t len);
 

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/ir/emit.h"
 
 /* ---- nodes ---- */
@@ -18,13 +19,11 @@
  * run's seed and the node's index, cut to the 53 bits that a float64 holds. */
 static void seed_node(Graph *g, Node *n, uint64_t seed)
 {
-    uint64_t z = (seed << 32) + seed + n->index * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    const uint64_t z = (seed << 32) + seed + n->index * HASH_GOLDEN + 1;
 
     if (!(n->op->flags & OPF_RANDOM) || n->op->domain || n->op->train || node_float(n, "seed") != 0)
         return;
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    node_set_attr(g, n, &(Attr)FLOAT("seed", (double)(((z ^ z >> 31) >> 11) | 1)));
+    node_set_attr(g, n, &(Attr)FLOAT("seed", (double)((hash_mix(z) >> 11) | 1)));
 }
 
 /* Sets a node to inference mode.  Outputs that it has only in training become the values by which op->train replaced

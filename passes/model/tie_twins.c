@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/ir/emit.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ops/layout.gen.h"
@@ -35,13 +36,7 @@ typedef struct {
     bool columns_first;           /* low_hash is the hash by columns */
 } Matrix;
 
-static uint64_t splitmix64(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
-}
+static uint64_t splitmix64(uint64_t x) { return hash_mix(x + HASH_GOLDEN); }
 
 static int compare_hashes(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 

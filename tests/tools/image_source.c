@@ -152,7 +152,7 @@ static void test_lists(void)
     }
     snprintf(options, sizeof options, ",list=%s/bad.csv", folder);
     CU_ASSERT_EQUAL(open_images(&d, options, dim, (SourceContext){ 0 }), E_INVALID);
-    CU_ASSERT(strstr(status_message(), "bad.csv: row 2") != NULL);
+    CU_ASSERT(strstr(status_message(), "bad.csv: line 2") != NULL);
     remove_folder();
 }
 

@@ -7,12 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "graph/base/arena.h"
 #include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/mapped.h"
 #include "graph/base/numtext.h"
+#include "tools/table/csv_reader.h"
 
-enum { MOST_DEPTH = 32, MOST_COLUMNS = 4096, MOST_SHOWN = 10 };
+enum { MOST_DEPTH = 32, MOST_SHOWN = 10 };
 
 void image_list_free(ImageList *l)
 {
@@ -259,64 +261,49 @@ static Status classes_of_folders(ImageList *l, const char *folder)
 
 /* ---- CSV ---- */
 
-/* Takes the field at *at out of a text that ends with 0, unescapes it in place, and moves on.  *last: the row ends
- * behind it. */
-static char *take_field(char **at, bool *last)
-{
-    char *field = *at, *to = field, *from = field;
+/* The rows of a list: the cells behind the path, `columns` of each. */
+typedef struct {
+    Arena *arena;
+    char **cell;
+    size_t n, room;
+    Problems wrong;
+} ListRows;
 
-    if (*from == '"') {
-        for (from++; *from && (*from != '"' || from[1] == '"'); from++) {
-            from += *from == '"';
-            *to++ = *from;
-        }
-        from += *from == '"';
+/* Adds the row that was read: its path to the list, the other cells to the rows. */
+static Status add_row(ImageList *l, ListRows *r, const Csv *c, const char *folder)
+{
+    const int columns = c->n - 1;
+    char **grown;
+
+    if (!columns || (l->n && columns != l->columns)) {
+        if (r->wrong.n < MOST_SHOWN)
+            problems_add(&r->wrong, "line %lld: expected a path and %d more cells, found %d", (long long)c->row_line,
+                         l->n ? l->columns : 1, columns);
+        return ST_OK;
     }
-    while (*from && *from != ',' && *from != '\n' && *from != '\r')
-        *to++ = *from++;
-    *last = *from != ',';
-    if (*from == '\r' && from[1] == '\n')
-        from++;
-    *at = from + (*from != '\0');
-    *to = '\0';
-    return field;
+    l->columns = columns;
+    TRY(add_path(l, folder, c->cell[0]));
+    if (!(grown = heap_reserve(r->cell, sizeof *grown, r->n + (size_t)columns, &r->room)))
+        return FAIL_NOMEM();
+    r->cell = grown;
+    for (int i = 0; i < columns; i++)
+        if (!(grown[r->n++] = arena_strdup(r->arena, c->cell[1 + i])))
+            return FAIL_NOMEM();
+    return ST_OK;
 }
 
-/* Adds the row at *at: its path to the list, the other fields to the columns of `field`. */
-static Status add_row(ImageList *l, char **at, const char *folder, char ***field, size_t *room, int64_t row,
-                      Problems *wrong)
+static Status read_rows(ImageList *l, ListRows *r, Csv *c, const char *folder)
 {
-    bool last = false;
-    char *path = take_field(at, &last);
-    const int64_t first = l->n * l->columns;
-    int n = 0;
+    bool more, first = true;
 
-    if (row == 1 && !is_image(path)) { /* a heading */
-        while (!last)
-            (void)take_field(at, &last);
-        return ST_OK;
+    for (;; first = false) {
+        TRY(csv_next(&more, c));
+        if (!more)
+            break;
+        if (!first || is_image(c->cell[0])) /* else a heading */
+            TRY(add_row(l, r, c, folder));
     }
-    TRY(add_path(l, folder, path));
-    for (; !last && n < MOST_COLUMNS; n++) {
-        char **grown = heap_reserve(*field, sizeof *grown, (size_t)(first + n) + 1, room);
-
-        if (!grown)
-            return FAIL_NOMEM();
-        *field = grown;
-        grown[first + n] = take_field(at, &last);
-    }
-    if (l->n == 1)
-        l->columns = n;
-    if (n && n == l->columns && last)
-        return ST_OK;
-    l->n--;
-    free(l->path[l->n]);
-    if (wrong->n < MOST_SHOWN)
-        problems_add(wrong, "row %lld: expected a path and %d more fields, found %d", (long long)row,
-                     l->columns ? l->columns : 1, n);
-    while (!last)
-        (void)take_field(at, &last);
-    return ST_OK;
+    return l->n || r->wrong.n ? ST_OK : FAIL(E_INVALID, "%s: expected rows of a path and a class, found none", c->path);
 }
 
 /* Reads the columns behind the path as numbers; false: one is none. */
@@ -360,39 +347,17 @@ static Status labels_of_fields(ImageList *l, char *const *field, const char *pat
 
 static Status read_list(ImageList *l, const char *folder, const char *path)
 {
-    Mapped m;
-    Problems wrong = { 0 };
-    char **field = NULL, *text, *at;
-    size_t room = 0;
-    Status st;
+    ListRows r = { .arena = arena_create() };
+    Csv c = { 0 };
+    Status st = r.arena ? csv_open(&c, path, ',') : FAIL_NOMEM();
 
-    TRY(mapped_open(&m, path));
-    text = memchr(m.data, 0, m.size) ? NULL : strndup((const char *)m.data, m.size);
-    st = text                        ? ST_OK
-         : memchr(m.data, 0, m.size) ? FAIL(E_IO, "%s: expected a CSV file, found a byte 0", path)
-                                     : FAIL_NOMEM();
-    mapped_close(&m);
-    at = text;
-    if (at && !strncmp(at, "\xef\xbb\xbf", 3))
-        at += 3;
-    for (int64_t row = 1; at && *at && !st; row++) {
-        if (*at == '\n' || *at == '\r') {
-            at++;
-            row -= at[-1] == '\r' && *at == '\n';
-            continue;
-        }
-        st = add_row(l, &at, folder, &field, &room, row, &wrong);
-    }
-    if (st)
-        free(wrong.text);
-    else
-        st = problems_fail(&wrong, E_INVALID, "%s", path);
-    if (!st && !l->n)
-        st = FAIL(E_INVALID, "%s: expected rows of a path and a class, found none", path);
-    if (!st)
-        st = labels_of_fields(l, field, path);
-    free(field);
-    free(text);
+    if (!st && (st = read_rows(l, &r, &c, folder)))
+        free(r.wrong.text);
+    else if (!st && !(st = problems_fail(&r.wrong, E_INVALID, "%s", path)))
+        st = labels_of_fields(l, r.cell, path);
+    csv_close(&c);
+    free(r.cell);
+    arena_free(r.arena);
     return st;
 }
 

@@ -26,14 +26,13 @@ static const char *descr(dpx_dtype t)
     }
 }
 
-/* Magic, version, length and dictionary: padded with spaces to a multiple of 64 and ended by a newline. */
-static size_t make_header(char out[512], const dpx_tensor *t, const char *type)
+size_t npy_header(char out[NPY_HEADER_MOST], const char *type, const int64_t *dim, int rank)
 {
     int n = 10 + snprintf(out + 10, 400, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
     size_t padded;
 
-    for (int i = 0; i < t->rank; i++)
-        n += snprintf(out + n, 32, "%lld,%s", (long long)t->dim[i], i + 1 < t->rank ? " " : "");
+    for (int i = 0; i < rank; i++)
+        n += snprintf(out + n, 32, "%lld,%s", (long long)dim[i], i + 1 < rank ? " " : "");
     n += snprintf(out + n, 32, "), }");
     padded = ((size_t)n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', padded - (size_t)n);
@@ -46,12 +45,12 @@ static size_t make_header(char out[512], const dpx_tensor *t, const char *type)
 
 Status npy_begin(OutFile **out, const char *path, const dpx_tensor *like)
 {
-    char header[512];
+    char header[NPY_HEADER_MOST];
     size_t len;
 
     if (!descr(like->dtype))
         return FAIL(E_UNSUPPORTED, "%s: .npy has no type %s", path, dpx_dtype_name(like->dtype));
-    len = make_header(header, like, descr(like->dtype));
+    len = npy_header(header, descr(like->dtype), like->dim, like->rank);
     TRY(outfile_open(out, path));
     fwrite(header, 1, len, outfile_stream(*out));
     return ST_OK;
@@ -59,7 +58,7 @@ Status npy_begin(OutFile **out, const char *path, const dpx_tensor *like)
 
 static Status write_texts(const char *path, const dpx_tensor *t)
 {
-    char header[512], type[32];
+    char header[NPY_HEADER_MOST], type[32];
     int64_t n = 1;
     size_t width;
     OutFile *file;
@@ -69,7 +68,7 @@ static Status write_texts(const char *path, const dpx_tensor *t)
     TRY(npy_text_width(&width, t->data, n, path));
     snprintf(type, sizeof type, "<U%zu", width);
     TRY(outfile_open(&file, path));
-    fwrite(header, 1, make_header(header, t, type), outfile_stream(file));
+    fwrite(header, 1, npy_header(header, type, t->dim, t->rank), outfile_stream(file));
     npy_text_write(outfile_stream(file), t->data, n, width);
     return outfile_close(file, ST_OK);
 }

@@ -207,15 +207,12 @@ const char *source_value(const Source *s, const char *name)
 Status source_int(int64_t *out, const Source *s, const char *name, int64_t fallback, int64_t min, int64_t max)
 {
     const char *text = source_value(s, name);
-    char *end;
-    long long v;
+    int64_t v;
 
     *out = fallback;
     if (!text)
         return ST_OK;
-    errno = 0;
-    v = strtoll(text, &end, 10);
-    if (*end || errno || v < min || v > max)
+    if (!text_to_int64(&v, text) || v < min || v > max)
         return FAIL(E_INVALID, "%s: %s: expected a whole number from %lld to %lld, found '%s'", s->text, name,
                     (long long)min, (long long)max, text);
     *out = v;

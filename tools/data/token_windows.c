@@ -17,17 +17,6 @@ typedef struct {
     int shift;        /* 0: inputs, 1: the next ids */
 } TokenWindows;
 
-/* A number that seed, epoch and row determine, by splitmix64's finalizer. */
-static uint64_t draw(const SampleKey *key, int64_t row)
-{
-    uint64_t r = key->seed * 0xd1342543de82ef95u + (uint64_t)key->epoch * 0xda942042e4dd58b5u +
-                 ((uint64_t)row + 1) * 0x9e3779b97f4a7c15u;
-
-    r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
-    r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
-    return r ^ (r >> 31);
-}
-
 /* Little-endian, as the file has them; ids of the wider types fit 31 bits (check_ids). */
 static int64_t id_at(const unsigned char *p, int bytes)
 {
@@ -41,7 +30,8 @@ static int64_t id_at(const unsigned char *p, int bytes)
 static Status fetch_window(const Array *a, int64_t row, const SampleKey *key, void *out)
 {
     const TokenWindows *w = a->maker;
-    const int64_t start = key->training ? (int64_t)(draw(key, row) % (uint64_t)w->starts) : row * w->block;
+    const int64_t start =
+        key->training ? (int64_t)(hash_draw(key->seed, key->epoch, row) % (uint64_t)w->starts) : row * w->block;
     const unsigned char *from = w->id + (start + w->shift) * w->bytes;
 
     if (w->bytes == 1) {

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/hash.h"
+
 enum { MAX_SLOTS = 4, LARGE = 4096 /* bytes of a sample that is worth a request of its own */ };
 enum { PIECES = 4 /* of a batch for each thread */, MOST_WORKERS = 256, SHOWN_BROKEN = 5, REASON_TEXT = 512 };
 
@@ -117,10 +119,7 @@ static uint64_t random_below(uint64_t *state, uint64_t n)
     uint64_t r;
 
     do {
-        r = *state += 0x9e3779b97f4a7c15u;
-        r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
-        r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
-        r ^= r >> 31;
+        r = hash_mix(*state += HASH_GOLDEN);
     } while (r < -n % n);
     return r % n;
 }

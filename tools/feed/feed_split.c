@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/base/numtext.h"
 #include "tools/feed/feed.h"
 
@@ -68,16 +69,6 @@ static int compare_rows(const void *a, const void *b)
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
     return (x > y) - (x < y);
-}
-
-/* A number for the row that depends on the seed, by splitmix64's finalizer. */
-static uint64_t draw(uint64_t seed, int64_t row)
-{
-    uint64_t r = seed * 0xd1342543de82ef95u + ((uint64_t)row + 1) * 0x9e3779b97f4a7c15u;
-
-    r = (r ^ (r >> 30)) * 0xbf58476d1ce4e5b9u;
-    r = (r ^ (r >> 27)) * 0x94d049bb133111ebu;
-    return r ^ (r >> 31);
 }
 
 /* Whether the array has a whole number for each sample. */
@@ -202,7 +193,7 @@ static Status split_samples(Feed *f, const Args *a, const Split *s)
 
         if (s->group)
             array_gather(s->group, &i, 1, DPX_INT64, &number);
-        drawn[i] = (Drawn){ .drawn = s->last ? (uint64_t)(n - i) : draw(seed, number), .row = i };
+        drawn[i] = (Drawn){ .drawn = s->last ? (uint64_t)(n - i) : hash_draw(seed, 0, number), .row = i };
         if (class)
             array_gather(class, &i, 1, DPX_INT64, &drawn[i].class);
     }

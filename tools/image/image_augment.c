@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/hash.h"
 #include "graph/base/numtext.h"
 
 /* ---- the list ---- */
@@ -67,18 +68,10 @@ Status augment_parse(Augment *out, const char *text, const char *flag)
 
 /* ---- the draw ---- */
 
-/* The output function of splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Number `i` of a key, uniform in [from, to). */
 static double uniform(uint64_t key, uint64_t i, double from, double to)
 {
-    return from + (double)(mix(key + (i + 1) * 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53 * (to - from);
+    return from + (double)(hash_mix(key + (i + 1) * HASH_GOLDEN) >> 11) * 0x1p-53 * (to - from);
 }
 
 static int uniform_int(uint64_t key, uint64_t i, int n) { return (int)uniform(key, i, 0, n); }
@@ -128,7 +121,7 @@ void augment_draw(AugmentDraw *out, const Augment *a, int iw, int ih, int width,
 {
     static const double area[2] = { 0.02, 0.33 }, ratio[2] = { 1 / 3.3, 1 / 0.3 };
     enum { CROP = 0, FLIP = 64, ROTATE = 65, FACTOR = 66, ORDER = 72, ERASE = 80 }; /* numbers of the key */
-    const uint64_t key = mix(mix(mix(seed + 1) + (uint64_t)epoch) + (uint64_t)sample);
+    const uint64_t key = hash_mix(hash_mix(hash_mix(seed + 1) + (uint64_t)epoch) + (uint64_t)sample);
     AugmentDraw d = { .factor = { 1, 1, 1 }, .order = { 0, 1, 2 } };
 
     if ((d.cropped = a->crop))

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "graph/base/numtext.h"
+#include "tools/data/npy_write.h"
 
-enum { NPY_HEADER = 128, AT_ONCE = 4096 };
+enum { AT_ONCE = 4096 };
 
 static void put_little(unsigned char *to, uint32_t v, int bytes)
 {
@@ -17,8 +17,6 @@ static void put_little(unsigned char *to, uint32_t v, int bytes)
 /* The header, for the number of ids so far.  Returns its bytes; 0: there is none. */
 static size_t make_header(unsigned char header[LLMC_HEADER], const TokenWriter *w)
 {
-    int n;
-
     memset(header, 0, LLMC_HEADER);
     if (w->format == TOKENS_RAW)
         return 0;
@@ -28,13 +26,7 @@ static size_t make_header(unsigned char header[LLMC_HEADER], const TokenWriter *
         put_little(header + 8, (uint32_t)w->n, 4);
         return LLMC_HEADER;
     }
-    memcpy(header, "\x93NUMPY\x01\x00", 8);
-    put_little(header + 8, NPY_HEADER - 10, 2);
-    n = text_format((char *)header + 10, NPY_HEADER - 10,
-                    "{'descr': '<u%d', 'fortran_order': False, 'shape': (%lld,), }", w->bytes, (long long)w->n);
-    memset(header + 10 + n, ' ', (size_t)(NPY_HEADER - 10 - n));
-    header[NPY_HEADER - 1] = '\n';
-    return NPY_HEADER;
+    return npy_header((char *)header, w->bytes == 2 ? "<u2" : "<u4", &w->n, 1); /* of one length for all numbers */
 }
 
 Status token_writer_open(TokenWriter *w, const char *path, TokenFormat format, uint32_t vocabulary)

@@ -34,33 +34,6 @@ bool is_white_space(uint32_t c)
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-size_t utf8_step(const uint8_t *s, size_t n, bool *valid)
-{
-    uint8_t low = 0x80, high = 0xBF;
-    size_t len;
-
-    *valid = true;
-    if (s[0] < 0x80)
-        return 1;
-    *valid = false;
-    if (s[0] < 0xC2 || s[0] > 0xF4)
-        return 1;
-    len = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    if (s[0] == 0xE0)
-        low = 0xA0; /* shorter forms exist */
-    else if (s[0] == 0xED)
-        high = 0x9F; /* surrogates */
-    else if (s[0] == 0xF0)
-        low = 0x90;
-    else if (s[0] == 0xF4)
-        high = 0x8F; /* beyond U+10FFFF */
-    for (size_t i = 1; i < len; i++, low = 0x80, high = 0xBF)
-        if (i == n || s[i] < low || s[i] > high)
-            return i;
-    *valid = true;
-    return len;
-}
-
 Status utf8_repair(const char **out, TextBuffer *b, const uint8_t *text, size_t *n, size_t *replaced, size_t *first)
 {
     size_t done = 0; /* bytes of the text that are in the buffer */

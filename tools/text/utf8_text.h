@@ -15,10 +15,6 @@ typedef struct {
 } TextBuffer;
 
 Status text_add(TextBuffer *b, const char *text, size_t n) CHECKED;
-/* The bytes of the character at `s`, of which n > 0 bytes are left.  Where they are no UTF-8, *valid is false, and the
- * result is the length of the part that one U+FFFD replaces: a beginning of a character that goes on wrongly, or one
- * byte (Unicode 15, section 3.9, "maximal subpart"; Python's errors="replace"). */
-size_t utf8_step(const uint8_t *s, size_t n, bool *valid);
 /* White_Space of Unicode. */
 bool is_white_space(uint32_t c);
 /* Puts U+FFFD for all that is no UTF-8.  Returns the text itself when it is valid, else `b` holds it.  *n: its bytes;
