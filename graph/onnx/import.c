@@ -116,8 +116,11 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
         in[i] = e ? e->value : NO_VALUE;
     }
     TRY(attributes_decode(&attrs, im, b, p));
-    for (size_t i = 0; i < p->n_output; i++)
-        names[i] = body_name(im, b, p->output[i]);
+    for (size_t i = 0; i < p->n_output; i++) { /* a required output without a name gets one: kernels write it */
+        bool required = op->out_max < 0 || (int)i < op->out_min;
+
+        names[i] = *p->output[i] || !required ? body_name(im, b, p->output[i]) : NULL;
+    }
     n = graph_add_node(im->g, op, node_name_of(im, b, p, op), attrs, (int)p->n_input, in, (int)p->n_output, names);
     if (!n)
         return im->g->status;

@@ -223,6 +223,7 @@ static const struct {
     { G "%y = Exp(%x %x) }", "line 3: expected ',', found 'x'" },
     { G "%y = Exp() }", "0 inputs, expected 1" },
     { G "%y = Exp(_) }", "required input 0 is absent" },
+    { G "_, %y = TopK(%x, %x) }", "required output 0 is absent" },
     { G "%y = Exp(%x) {axis=1} }", "line 3: Exp y (output 'y'): unknown attribute 'axis'" },
     { G "%y = Softmax(%x) {axis=0, axis=0} }", "line 3: attribute 'axis' is given twice" },
     { G "%y = Softmax(%x) {axis=1.5} }", "attribute 'axis' has the wrong type" },

@@ -47,6 +47,7 @@ static void bad_input_id(Graph *g) { g->node[1]->in[0].i = 1000; }
 static void bad_output_id(Graph *g) { g->node[1]->out[0].i = 1000; }
 static void too_few_inputs(Graph *g) { g->node[1]->n_in = 1; }
 static void absent_input(Graph *g) { g->node[1]->in[1] = NO_VALUE; }
+static void absent_output(Graph *g) { g->node[1]->out[0] = NO_VALUE; }
 static void too_many_outputs(Graph *g)
 {
     g->node[1]->out = arena_alloc(g->arena, 2 * sizeof(ValueId));
@@ -102,6 +103,7 @@ static const struct {
     { bad_output_id, "output 0 is value 1000" },
     { too_few_inputs, "1 inputs, expected 2 to 2" },
     { absent_input, "required input 1 is absent" },
+    { absent_output, "required output 0 is absent" },
     { too_many_outputs, "2 outputs, expected 1 to 1" },
     { missing_attr, "attribute 'axis' is missing" },
     { unknown_attr, "attributes," },

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/onnx/build.h"
+#include "exec/run/interp.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
@@ -645,6 +646,51 @@ static void test_circular_gradients(void)
     }
 }
 
+/* Nodes whose first output, a required one, has no name: evaluated node by node, and imported as a graph.  The values
+ * are those of ONNX's definitions. */
+static void test_unnamed_outputs(void)
+{
+    static const float w[4] = { 3, 1, 2, 4 };
+    static const int64_t k[1] = { 2 }, indices[2] = { 3, 0 }, places[3] = { 0, 2, 3 };
+    static const char *const nodes[][3] = { { "Mul", "w,w", "y" },
+                                            { "TopK", "w,k", "y,indices" },
+                                            { "Split", "w", "y,half" },
+                                            { "MaxPool", "w", "y,places" } };
+    const char *folder = test_folder("unnamed_outputs");
+    Arena *a = arena_create();
+    Built b = built_create(17);
+    OnnxNamedValue *out = NULL;
+    Onnx__AttributeProto *kernel;
+    char path[512];
+    Graph *g = NULL;
+    int n = 0;
+
+    built_init(&b, "w", DT_FLOAT32, "1,1,4", sizeof w, w);
+    built_init(&b, "k", DT_INT64, "1", sizeof k, k);
+    for (int i = 0; i < 4; i++)
+        built_node(&b, nodes[i][0], nodes[i][1], nodes[i][2])->output[0] = "";
+    node_attr_int(b.arena, b.graph->node[2], "axis", 2);
+    kernel = attr_make(b.arena, "kernel_shape", KIND(INTS));
+    kernel->n_ints = 1;
+    kernel->ints = (int64_t *)k;
+    node_add_attr(b.arena, b.graph->node[3], kernel);
+    built_output(&b, "indices");
+    built_output(&b, "half");
+    built_output(&b, "places");
+    built_write(&b, folder);
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    CHECK_OK(onnx_evaluate_file(&out, &n, a, path, &(ImportOptions){ .eval = interp_node }, NULL, NULL));
+    CU_ASSERT_FATAL(n == 3);
+    CU_ASSERT(!memcmp(out[0].value.item[0]->data, indices, sizeof indices));
+    CU_ASSERT(!memcmp(out[1].value.item[0]->data, w + 2, 2 * sizeof *w));
+    CU_ASSERT(!memcmp(out[2].value.item[0]->data, places, sizeof places));
+    if ((g = imported(&b)))
+        FOR_NODES(g, node)
+            CU_ASSERT(has_out(node, 0));
+    graph_free(g);
+    arena_free(a);
+}
+
 DEFINE_SUITE(import, { "gradients of themselves", test_circular_gradients }, { "inputs", test_inputs },
              { "an alpha of 1/6", test_hard_sigmoid }, { "opset 1", test_first_opset }, { "sequences", test_sequences },
              { "outputs that are sequences", test_sequence_outputs }, { "saved statistics", test_saved_statistics },
@@ -653,4 +699,5 @@ DEFINE_SUITE(import, { "gradients of themselves", test_circular_gradients }, { "
              { "Identity of an initializer", test_identity_of_initializer },
              { "initializer that is an input", test_initializer_as_input }, { "nodes out of order", test_out_of_order },
              { "a long chain", test_long_chain }, { "functions", test_functions },
-             { "defaults of functions", test_function_defaults }, { "opsets of functions", test_function_opset });
+             { "defaults of functions", test_function_defaults }, { "opsets of functions", test_function_opset },
+             { "required outputs without a name", test_unnamed_outputs });
