@@ -122,6 +122,7 @@ typedef struct {
     int64_t dim[DPX_MAX_RANK];          /* -1: unknown */
     const char *dim_name[DPX_MAX_RANK]; /* names of symbolic dimensions, else NULL */
     int trainable;                      /* state: a parameter that the optimizer updates */
+    int64_t rows;                       /* input that selects rows of tables: of the smallest; 0: unknown, or none */
 } dpx_info;
 
 /* 1: a training step, or part of one, written by dpx_transform, which alone accepts it; nothing trains or runs it. */
@@ -143,8 +144,7 @@ DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, cons
 /* For example ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
- * returns the number of tensors (an optional tensor: 1); those of a sequence become inputs "NAME.0", "NAME.1" ..., an
- * optional tensor becomes input NAME. */
+ * returns the number of tensors (optional: 1).  Those of a sequence become "NAME.0" ..., an optional one input NAME. */
 enum { DPX_ABSENT = -1, DPX_UNSET = -2 }; /* an empty optional; unknown: the model is rejected */
 typedef int dpx_members_fn(void *user, const char *input, int sequence, int optional);
 DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *members, void *user); /* NULL: none */

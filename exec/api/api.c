@@ -376,6 +376,29 @@ static void add_declared(dpx_info *out, const OnnxOutput *said)
     }
 }
 
+/* The rows of the smallest table that the input's elements, as they are, select from; 0: unknown. */
+static int64_t rows_selected(const Graph *g, ValueId input)
+{
+    int64_t least = 0;
+
+    FOR_NODES(g, n)
+        for (int i = 0; i < n->n_in; i++) {
+            const Node *from = n;
+            ValueId v = n->in[i];
+            int64_t rows;
+
+            if (!has_in(n, i) || !n->op || !n->op->index_range || n->op->index_misses || n->op->tuple_range ||
+                node_attr(n, "ignore_index"))
+                continue;
+            while (!value_eq(v, input) && (from = value(g, v)->producer) && from->op && from->op->same)
+                v = from->in[0];
+            rows = value_eq(v, input) ? n->op->index_range(g, n, i) : 0;
+            if (rows > 0 && (!least || rows < least))
+                least = rows;
+        }
+    return least;
+}
+
 dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info *out)
 {
     int count;
@@ -393,6 +416,8 @@ dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info
         api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
     if (kind == DPX_OUTPUT)
         add_declared(out, onnx_model_output(m->onnx, out->name));
+    if (kind == DPX_INPUT && dtype_is_int(value(m->graph, v)->dtype))
+        out->rows = rows_selected(m->graph, v);
     return DPX_OK;
 }
 

@@ -1,25 +1,12 @@
 /* Opens cuda:N: the device of the plug-in's runtime, and the stream on which its memory is filled and read. */
 #include "exec/device/accelerator.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "graph/base/cache_folder.h"
 #include "exec/device/describe.h"
 #include "exec/device/plugin.h"
-
-/* The folder where compiled kernels are kept between runs: $DPEXEC_CACHE_DIR, or else the user's cache folder.  NULL:
- * none, as with an empty $DPEXEC_CACHE_DIR. */
-static const char *cache_folder(char text[PATH_MAX])
-{
-    const char *given = getenv("DPEXEC_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = given         ? snprintf(text, PATH_MAX, "%s", given)
-            : xdg && *xdg ? snprintf(text, PATH_MAX, "%s/dpexec", xdg)
-            : home        ? snprintf(text, PATH_MAX, "%s/.cache/dpexec", home)
-                          : 0;
-
-    return n > 0 && n < PATH_MAX ? text : NULL;
-}
 
 static Status open_real(Accelerator *a, const DeviceSpec *spec, const GpuOptions *opt)
 {

@@ -38,6 +38,24 @@ static void test_model(void)
     dpx_model_free(m);
 }
 
+/* Rows of the table that integers select from; floats and labels select from none. */
+static void test_rows(void)
+{
+    dpx_model *m;
+    dpx_info info;
+
+    if (CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/models/transformer.onnx"))) {
+        CHECK_DPX(dpx_model_info(m, DPX_INPUT, 0, &info));
+        CU_ASSERT(info.dtype == DPX_INT64 && info.rows == 256);
+        dpx_model_free(m);
+    }
+    if (CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/models/mlp.onnx"))) {
+        CHECK_DPX(dpx_model_info(m, DPX_INPUT, 0, &info));
+        CU_ASSERT(!info.rows);
+        dpx_model_free(m);
+    }
+}
+
 static void test_bad_model(void)
 {
     dpx_model *m = NULL;
@@ -259,7 +277,8 @@ static void test_text_within(void)
     memory_budget_free(t.budget);
 }
 
-DEFINE_SUITE(model, { "load and inspect", test_model }, { "bad files", test_bad_model }, { "types", test_dtypes },
-             { "DLPack", test_dlpack }, { "options", test_options }, { "devices", test_devices },
-             { "transform", test_transform }, { "transform to ONNX", test_transform_onnx },
-             { "memory of planning", test_plan_memory }, { "text within a budget", test_text_within });
+DEFINE_SUITE(model, { "load and inspect", test_model }, { "rows of tables", test_rows },
+             { "bad files", test_bad_model }, { "types", test_dtypes }, { "DLPack", test_dlpack },
+             { "options", test_options }, { "devices", test_devices }, { "transform", test_transform },
+             { "transform to ONNX", test_transform_onnx }, { "memory of planning", test_plan_memory },
+             { "text within a budget", test_text_within });

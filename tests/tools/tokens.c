@@ -144,9 +144,16 @@ static void test_training(void)
 
 static void test_refusals(void)
 {
+    const dpx_info input = { .name = "tokens", .dtype = DPX_INT64, .rank = 2, .dim = { -1, BLOCK }, .rows = 997 };
+    SourceContext c = plain;
     Dataset *d;
 
     begin();
+    c.input = &input;
+    c.inputs = 1;
+    CHECK_FAILS(E_INVALID, "raw.bin: token 997 has id 997, but the model's input 'tokens' takes ids below 997",
+                dataset_open(&d, source_of("tokens:", "raw.bin", ""), &c));
+    CHECK_FAILS(E_INVALID, "ids.npy: token 997 has id 997", dataset_open(&d, source_of("tokens:", "ids.npy", ""), &c));
     CHECK_FAILS(E_INVALID, "block=T is missing", dataset_open(&d, source_of("tokens:", "raw.bin", ""), &plain));
     CHECK_FAILS(E_IO, "1000 tokens, expected more than block=1000",
                 dataset_open(&d, source_of("tokens:", "raw.bin", ",block=1000"), &plain));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "graph/base/cache_folder.h"
 #include "tools/data/token_windows.h"
 #include "tools/text/token_file.h"
 #include "tools/text/tokenizer.h"
@@ -14,7 +15,8 @@
 static const DataOption options[] = { TOKEN_WINDOW_OPTIONS,
                                       { "tokens", "bytes", "each byte of the text is a token [bytes]" },
                                       { "tokenizer", "FILE.json", "byte-level BPE of a tokenizer.json" },
-                                      { "cache", "DIR", "where the token ids are kept [the text's folder]" },
+                                      { "cache", "DIR",
+                                        "where the token ids are kept [the text's folder, else the cache's]" },
                                       { NULL, NULL, NULL } };
 
 /* A TokenSink. */
@@ -53,18 +55,46 @@ static Status digest(uint64_t *out, const Mapped *text, const char *tokenizer)
     return ST_OK;
 }
 
+/* "FOLDER/NAME.DIGEST.npy" */
+static Status name_ids(char path[PATH_MAX], const char *folder, const char *name, uint64_t identity)
+{
+    const int n = snprintf(path, PATH_MAX, "%s/%s.%016" PRIx64 ".npy", folder, name, identity);
+
+    return n < PATH_MAX ? ST_OK : FAIL(E_INVALID, "%s: the path of the token ids is too long", name);
+}
+
+/* Finds the file of the text's ids: in the folder that cache= names; else beside the text, or, where that cannot be
+ * written, in the cache folder, which is made.  It need not be there. */
+static Status find_ids(char path[PATH_MAX], const Source *s, uint64_t identity)
+{
+    const char *given = source_value(s, "cache"), *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
+    char folder[PATH_MAX];
+    const int n =
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - s->path) + 1 : 1, slash ? s->path : ".");
+
+    if (given)
+        return name_ids(path, given, name, identity);
+    if (n >= PATH_MAX)
+        return FAIL(E_INVALID, "%s: the path is too long", s->path);
+    TRY(name_ids(path, folder, name, identity));
+    if (!access(path, R_OK) || !access(folder, W_OK))
+        return ST_OK;
+    if (!cache_folder(folder))
+        return FAIL(E_IO,
+                    "%s: its folder cannot be written, and there is no cache folder: cache=DIR says where the "
+                    "token ids are kept",
+                    s->path);
+    make_folders(folder);
+    return name_ids(path, folder, name, identity);
+}
+
 /* Opens the ids of the text: those that an earlier run left for the same text and tokenizer, or new ones. */
 static Status open_ids(Array *a, uint64_t *identity, const Mapped *text, const Source *s, const char *tokenizer)
 {
-    const char *folder = source_value(s, "cache"), *name = strrchr(s->path, '/');
     char path[PATH_MAX];
-    int n;
 
     TRY(digest(identity, text, tokenizer));
-    n = folder ? snprintf(path, sizeof path, "%s/%s.%016" PRIx64 ".npy", folder, name ? name + 1 : s->path, *identity)
-               : snprintf(path, sizeof path, "%s.%016" PRIx64 ".npy", s->path, *identity);
-    if (n >= PATH_MAX)
-        return FAIL(E_INVALID, "%s: the path of the token ids is too long", s->text);
+    TRY(find_ids(path, s, *identity));
     if (access(path, R_OK))
         TRY(tokenize(path, text, tokenizer, s->path));
     return token_windows_npy(a, path);

@@ -62,39 +62,51 @@ Status token_windows_npy(Array *out, const char *path)
     return FAIL(E_IO, "%s: expected one axis of token ids: uint8, uint16, uint32, int32 or int64, little-endian", path);
 }
 
-/* Ids of types that hold more than a sample's must fit. */
-static Status check_ids(const TokenWindows *w, const char *path)
+/* The model's input of ids, which has two axes; NULL: there is none, or no model. */
+static const dpx_info *id_input(const SourceContext *c)
 {
-    for (int64_t i = 0; w->bytes >= 4 && i < w->n; i++) {
+    for (int i = 0; i < c->inputs; i++)
+        if (c->input[i].rank == 2)
+            return &c->input[i];
+    return NULL;
+}
+
+/* Checks that samples and the model's table have each id. */
+static Status check_ids(const TokenWindows *w, const char *path, const dpx_info *in)
+{
+    const int64_t rows = in ? in->rows : 0;
+    const int64_t most = rows && rows < INT32_MAX ? rows - 1 : INT32_MAX;
+    const bool all_fit = w->bytes < 4 && 1 << 8 * w->bytes <= most + 1;
+
+    for (int64_t i = 0; !all_fit && i < w->n; i++) {
         const int64_t id = id_at(w->id + i * w->bytes, w->bytes);
 
+        if (id >= 0 && id <= most)
+            continue;
         if (id < 0 || id > INT32_MAX)
             return FAIL(E_IO, "%s: token %lld is %lld, expected ids from 0 to %d", path, (long long)i, (long long)id,
                         INT32_MAX);
+        return FAIL(E_INVALID,
+                    "%s: token %lld has id %lld, but the model's input '%s' takes ids below %lld, the rows of its "
+                    "embedding: use the tokenizer that the model was made for, or a model with more rows",
+                    path, (long long)i, (long long)id, in->name, (long long)rows);
     }
     return ST_OK;
-}
-
-/* The length that the model's input fixes; 0: none. */
-static int64_t fixed_length(const SourceContext *c)
-{
-    for (int i = 0; i < c->inputs; i++)
-        if (c->input[i].rank == 2 && c->input[i].dim[1] > 0)
-            return c->input[i].dim[1];
-    return 0;
 }
 
 /* Finds T and the number of windows. */
 static Status measure(TokenWindows *w, const Source *s, const SourceContext *c)
 {
-    TRY(source_int(&w->block, s, "block", fixed_length(c), 1, BLOCK_MOST));
+    const dpx_info *in = id_input(c);
+
+    TRY(source_int(&w->block, s, "block", in && in->dim[1] > 0 ? in->dim[1] : 0, 1, BLOCK_MOST));
     if (!w->block)
         return FAIL(E_INVALID, "%s: block=T is missing: the model's input fixes no number of tokens", s->text);
     if (w->n <= w->block)
         return FAIL(E_IO, "%s: %lld tokens, expected more than block=%lld", s->path, (long long)w->n,
                     (long long)w->block);
     w->starts = w->n - w->block;
-    return check_ids(w, s->path);
+    return check_ids(w, s->path, in);
 }
 
 Status token_windows_add(Dataset *d, Array *file, uint64_t identity, const Source *s, const SourceContext *c)

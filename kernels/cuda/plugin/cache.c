@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "graph/base/cache_folder.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 enum { PATH_SIZE = 4096, ENTRY_MAX = 1 << 30 };
@@ -116,21 +117,6 @@ Status cache_read(const GpuDevice *d, const char *kind, const void *key, size_t 
     *out = read_entry(fd, key, n_key, n, &st);
     close(fd);
     return st;
-}
-
-/* Makes a folder and those above it, as far as they can be made. */
-static void make_folders(const char *dir)
-{
-    char path[PATH_SIZE];
-
-    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
-        return;
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(path, 0777);
-        *slash = '/';
-    }
-    (void)mkdir(path, 0777);
 }
 
 void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n_key, const void *data, size_t n)
