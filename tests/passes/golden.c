@@ -4,7 +4,11 @@
  *   --- options            optional: mode=train batch=4 dtype=float64 precision=bfloat16 loss-scale=dynamic clip=1
  *                          fuse=yes channels_last=yes accelerator=yes lacks=Sigmoid freeze=conv* train=conv2*
  *                          loss=cross-entropy replicas=2 devices=2 bucket=BYTES reduce=bfloat16
- *                          scalar-outputs=each standard=yes loss-scaling=mean-of-means chunk=ROWS
+ *                          scalar-outputs=each standard=yes loss-scaling=mean-of-means mean-over=filled chunk=ROWS
+ *                          metric=accuracy settings=FLAG=VALUE;... logits=NAME target=NAME target-shape=8,5
+ *                          class-axis=2 class-weights=1,0.5 loss-weight=NAME|sum
+ *                          clip-power=3 clip-value=1 keep-gradients=yes shard=optimizer turns=yes
+ *                          group=PATTERN:LOSS:CLIP
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -74,6 +78,10 @@ typedef struct {
     BuildParts parts;
     const char *freeze[4], *train[4];
     UpdateGroup group[4];
+    Clip clip[4];
+    Shape target;
+    double weight[8];
+    Tensor class_weights;
 } Options;
 
 static int choice(const char *const *names, const char *value)
@@ -91,16 +99,94 @@ static bool set_loss_scale(TypeOptions *t, const char *value)
     return t->loss_scaling == SCALE_DYNAMIC || t->loss_scale > 0;
 }
 
-/* group=PATTERN:LOSS */
+/* group=PATTERN:LOSS:CLIP, where LOSS may be empty and CLIP left out */
 static bool add_group(Options *o, char *value)
 {
-    char *loss = strchr(value, ':');
+    const int k = o->parts.update.n_group;
+    char *loss = strchr(value, ':'), *clip = loss ? strchr(loss + 1, ':') : NULL;
 
-    if (!loss || o->parts.update.n_group == 4)
+    if (!loss || k == 4)
         return false;
     *loss++ = '\0';
-    o->group[o->parts.update.n_group++] = (UpdateGroup){ .pattern = value, .loss = loss };
+    if (clip) {
+        *clip++ = '\0';
+        o->clip[k].norm = atof(clip);
+    }
+    o->group[k] = (UpdateGroup){
+        .pattern = value, .optimizer = &optimizer_sgd, .loss = *loss ? loss : NULL, .clip = clip ? &o->clip[k] : NULL
+    };
+    o->parts.update.n_group++;
     return true;
+}
+
+/* Options of the update.  False: there is no such option. */
+static bool set_update_option(Options *o, const char *word, char *value)
+{
+    Clip *clip = &o->parts.update.clip;
+
+    if (!strcmp(word, "clip"))
+        return (clip->norm = atof(value)) != 0;
+    if (!strcmp(word, "clip-power"))
+        return (clip->power = strtod(value, NULL)) > 0;
+    if (!strcmp(word, "clip-value"))
+        return (clip->value = atof(value)) != 0;
+    if (!strcmp(word, "group"))
+        return add_group(o, value);
+    if (!strcmp(word, "turns"))
+        return o->parts.update.turns = !strcmp(value, "yes");
+    if (!strcmp(word, "keep-gradients"))
+        return o->parts.step.keep_gradients = !strcmp(value, "yes");
+    return !strcmp(word, "shard") && (o->parts.collectives.shard = SHARD_OPTIMIZER, !strcmp(value, "optimizer"));
+}
+
+/* class-weights=1,0.5 */
+static bool set_class_weights(Options *o, char *value)
+{
+    int n = 0;
+
+    for (char *end = value; *end && n < 8; value = end + 1)
+        o->weight[n++] = strtod(value, &end);
+    o->class_weights = (Tensor){ DT_FLOAT64, SHAPE(n), o->weight };
+    o->parts.target.class_weights = &o->class_weights;
+    return n > 0;
+}
+
+/* target-shape=8,5 */
+static bool set_target_shape(Options *o, char *value)
+{
+    for (char *end = value; *end && o->target.rank < MAX_RANK; value = end + 1)
+        o->target.dim[o->target.rank++] = strtoll(value, &end, 10);
+    o->parts.target.target_shape = &o->target;
+    return true;
+}
+
+/* Options of the criterion.  False: there is no such option. */
+static bool set_target_option(Options *o, const char *word, char *value)
+{
+    RecipeOptions *recipes = &o->parts.recipes;
+    TargetOptions *target = &o->parts.target;
+
+    if (!strcmp(word, "metric"))
+        return (recipes->metric = (const MetricDef *)(const void *)recipe_find(metric_list, value)) != NULL;
+    if (!strcmp(word, "settings"))
+        return (recipes->settings = value) != NULL;
+    if (!strcmp(word, "logits"))
+        return (target->logits = value) != NULL;
+    if (!strcmp(word, "target"))
+        return (target->target = value) != NULL;
+    if (!strcmp(word, "target-shape"))
+        return set_target_shape(o, value);
+    if (!strcmp(word, "class-axis"))
+        return (target->class_axis = atoi(value)) != 0;
+    if (!strcmp(word, "class-weights"))
+        return set_class_weights(o, value);
+    if (!strcmp(word, "loss-weight") && !strcmp(value, "sum"))
+        return target->loss_is_sum = true;
+    if (!strcmp(word, "loss-weight"))
+        return (target->loss_weight = value) != NULL;
+    if (!strcmp(word, "loss-scaling"))
+        return (target->mean_of_means = !strcmp(value, "mean-of-means"));
+    return !strcmp(word, "mean-over") && (target->mean_over = MEAN_OVER_FILLED, !strcmp(value, "filled"));
 }
 
 /* means=yes */
@@ -125,6 +211,8 @@ static bool set_option(Options *o, char *word)
     if (!value)
         return false;
     *value++ = '\0';
+    if (set_target_option(o, word, value) || set_update_option(o, word, value))
+        return true;
     if (!strcmp(word, "mode"))
         return (o->parts.build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
     if (!strcmp(word, "loss"))
@@ -140,8 +228,6 @@ static bool set_option(Options *o, char *word)
         return (o->parts.replicas.replicas = atoi(value)) > 0;
     if (!strcmp(word, "scalar-outputs"))
         return (o->parts.outputs.numbers_apart = !strcmp(value, "each"));
-    if (!strcmp(word, "loss-scaling"))
-        return (o->parts.target.mean_of_means = !strcmp(value, "mean-of-means"));
     if (!strcmp(word, "reduce"))
         return (o->parts.collectives.reduce = dtype_parse(value)) != DT_NONE;
     if (!strcmp(word, "bucket"))
@@ -166,14 +252,8 @@ static bool set_option(Options *o, char *word)
         return (o->parts.backend.backend.computes = computes_no_sigmoid, !strcmp(value, "Sigmoid"));
     if (!strcmp(word, "loss-scale"))
         return set_loss_scale(&o->parts.types, value);
-    if (!strcmp(word, "clip"))
-        return (o->parts.update.clip.norm = atof(value)) > 0;
-    if (!strcmp(word, "group"))
-        return add_group(o, value);
     if (!strcmp(word, "means"))
         return (o->parts.update.has_mean = has_mean_of_w, !strcmp(value, "yes"));
-    if (!strcmp(word, "turns"))
-        return o->parts.update.turns = !strcmp(value, "yes");
     if (!strcmp(word, "freeze") && o->parts.parameters.n_freeze < 4)
         return (o->freeze[o->parts.parameters.n_freeze++] = value) != NULL;
     return !strcmp(word, "train") && o->parts.parameters.n_train < 4 &&
