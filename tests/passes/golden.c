@@ -8,7 +8,8 @@
  *                          metric=accuracy settings=FLAG=VALUE;... logits=NAME target=NAME target-shape=8,5
  *                          class-axis=2 class-weights=1,0.5 loss-weight=NAME|sum
  *                          clip-power=3 clip-value=1 keep-gradients=yes shard=optimizer turns=yes
- *                          group=PATTERN:LOSS:CLIP
+ *                          group=PATTERN:LOSS:CLIP input-shape=NAME:3,4 qat=off
+ *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -79,6 +80,7 @@ typedef struct {
     const char *freeze[4], *train[4];
     UpdateGroup group[4];
     Clip clip[4];
+    InputShape input[2];
     Shape target;
     double weight[8];
     Tensor class_weights;
@@ -160,6 +162,43 @@ static bool set_target_shape(Options *o, char *value)
     return true;
 }
 
+/* input-shape=NAME:3,4 */
+static bool set_input_shape(Options *o, char *value)
+{
+    InputShape *given = &o->input[o->parts.batch.n_input_shape];
+    char *at = strchr(value, ':');
+
+    if (!at || o->parts.batch.n_input_shape == 2)
+        return false;
+    *at = '\0';
+    given->name = value;
+    do
+        given->shape.dim[given->shape.rank++] = strtoll(at + 1, &at, 10);
+    while (*at == ',' && given->shape.rank < MAX_RANK);
+    o->parts.batch.input_shape = o->input;
+    o->parts.batch.n_input_shape++;
+    return true;
+}
+
+/* Options of inputs and batch-norms.  False: there is no such option. */
+static bool set_input_option(Options *o, const char *word, char *value)
+{
+    static const char *const norms[] = { "sync", "local", "average", NULL };
+    BatchNormOptions *norm = &o->parts.batch_norm;
+
+    if (!strcmp(word, "input-shape"))
+        return set_input_shape(o, value);
+    if (!strcmp(word, "bn"))
+        return (norm->bn = (BatchNormMode)choice(norms, value), choice(norms, value) >= 0);
+    if (!strcmp(word, "bn-group"))
+        return (norm->bn_group = atoi(value)) > 0;
+    if (!strcmp(word, "bn-clamp"))
+        return norm->bn_clamp = !strcmp(value, "yes");
+    if (!strcmp(word, "own-buffers"))
+        return norm->own_buffers = !strcmp(value, "yes");
+    return !strcmp(word, "qat") && (o->parts.parameters.qat_off = !strcmp(value, "off"));
+}
+
 /* Options of the criterion.  False: there is no such option. */
 static bool set_target_option(Options *o, const char *word, char *value)
 {
@@ -211,7 +250,7 @@ static bool set_option(Options *o, char *word)
     if (!value)
         return false;
     *value++ = '\0';
-    if (set_target_option(o, word, value) || set_update_option(o, word, value))
+    if (set_target_option(o, word, value) || set_update_option(o, word, value) || set_input_option(o, word, value))
         return true;
     if (!strcmp(word, "mode"))
         return (o->parts.build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
