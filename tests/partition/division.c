@@ -10,6 +10,7 @@
 #include "passes/partition/place.h"
 #include "passes/build_options.h"
 #include "passes/options/batch.h"
+#include "passes/options/outputs.h"
 #include "passes/options/replicas.h"
 #include "tests/harness/test.h"
 #include "tests/partition/train.h"
@@ -168,6 +169,15 @@ static void test_data(void)
     graph_free(g);
 }
 
+static void refused(const char *text, const Graph *g, BuildOptions opt)
+{
+    Arena *a = arena_create();
+    Partition p;
+
+    CHECK_FAILS(E_INVALID, text, partition_decide(&p, g, &opt, a, NULL));
+    arena_free(a);
+}
+
 static void test_wrong_options(void)
 {
     static const BatchInput missing[] = { { "nothing", 0 } }, deep[] = { { "x", 2 } },
@@ -216,6 +226,33 @@ static void test_wrong_options(void)
                     a, NULL));
     graph_free(g);
     arena_free(a);
+}
+
+static void test_wrong_devices(void)
+{
+    static const int beyond[] = { 0, 2 }, second[] = { 1, 1 }, first[] = { 0, 0 };
+    Graph *g = parse(unnamed);
+
+    refused(
+        "replica 1 is on device 2: expected non-decreasing numbers below 2", g,
+        (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2, .device_of_replica = beyond } });
+    refused(
+        "device 0 has no replica", g,
+        (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2, .device_of_replica = second } });
+    refused("device 1 has no replica", g,
+            (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2, .device_of_replica = first } });
+    refused("4 samples in groups of 1: more groups than the 3 replicas", g,
+            (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 3, .devices = 1, .samples_each = 1 } });
+    refused("6 replicas on 2 devices: expected 1, 2, 4, 8 ... on each", g,
+            (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 6, .world = 2 } });
+    refused("3 replicas on 2 devices: expected 1, 2, 4, 8 ... on each", g,
+            (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 3, .world = 2 } });
+    refused("--output-device 1: expected one of 1 device, counted from 0, or host", g,
+            (BuildOptions){ .outputs = &(OutputOptions){ .output_device = 1 } });
+    refused("--output-device 2: expected one of 2 devices", g,
+            (BuildOptions){ .replicas = &(ReplicaOptions){ .devices = 2 },
+                            .outputs = &(OutputOptions){ .output_device = 2 } });
+    graph_free(g);
 }
 
 /* ---- the tree ---- */
@@ -294,4 +331,5 @@ static void test_output_dimensions(void)
 DEFINE_SUITE(division, { "sizes of the parts", test_sizes }, { "parts by weight", test_weights },
              { "which inputs are split", test_inputs }, { "which data is split", test_data },
              { "dimensions of outputs", test_output_dimensions }, { "wrong options", test_wrong_options },
-             { "the tree of sums", test_tree }, { "text", test_text });
+             { "replicas and devices that do not go together", test_wrong_devices }, { "the tree of sums", test_tree },
+             { "text", test_text });

@@ -9,6 +9,7 @@
  *                          class-axis=2 class-weights=1,0.5 loss-weight=NAME|sum
  *                          clip-power=3 clip-value=1 keep-gradients=yes shard=optimizer turns=yes
  *                          group=PATTERN:LOSS:CLIP input-shape=NAME:3,4 qat=off
+ *                          batch-input=NAME:1 output-axis=inputs|1
  *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
@@ -81,6 +82,7 @@ typedef struct {
     UpdateGroup group[4];
     Clip clip[4];
     InputShape input[2];
+    BatchInput batch_input[2];
     Shape target;
     double weight[8];
     Tensor class_weights;
@@ -180,7 +182,28 @@ static bool set_input_shape(Options *o, char *value)
     return true;
 }
 
-/* Options of inputs and batch-norms.  False: there is no such option. */
+/* batch-input=NAME:1 */
+static bool set_batch_input(Options *o, char *value)
+{
+    char *at = strchr(value, ':');
+
+    if (!at || o->parts.batch.n_batch_input == 2)
+        return false;
+    *at = '\0';
+    o->batch_input[o->parts.batch.n_batch_input++] = (BatchInput){ value, atoi(at + 1) };
+    o->parts.batch.batch_input = o->batch_input;
+    return true;
+}
+
+/* output-axis=inputs, output-axis=-1 */
+static bool set_output_axis(OutputOptions *outputs, const char *value)
+{
+    outputs->join = strcmp(value, "inputs") ? JOIN_AXIS : JOIN_INPUTS;
+    outputs->join_axis = atoi(value);
+    return true;
+}
+
+/* Options of inputs, outputs and batch-norms.  False: there is no such option. */
 static bool set_input_option(Options *o, const char *word, char *value)
 {
     static const char *const norms[] = { "sync", "local", "average", NULL };
@@ -188,6 +211,10 @@ static bool set_input_option(Options *o, const char *word, char *value)
 
     if (!strcmp(word, "input-shape"))
         return set_input_shape(o, value);
+    if (!strcmp(word, "batch-input"))
+        return set_batch_input(o, value);
+    if (!strcmp(word, "output-axis"))
+        return set_output_axis(&o->parts.outputs, value);
     if (!strcmp(word, "bn"))
         return (norm->bn = (BatchNormMode)choice(norms, value), choice(norms, value) >= 0);
     if (!strcmp(word, "bn-group"))
