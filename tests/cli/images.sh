@@ -27,6 +27,7 @@ check "a cache" "$dpexec" train "${net[@]/%train/train,cache=disk}" "${change[@]
 check "the same from a cache" cmp "$DIR/cached/model.onnx" "$DIR/one/model.onnx"
 check "an epoch" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 1 --out "$DIR/first"
 check "two more" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 3 --resume "$DIR/first"
+refused 2 "--augment was 'crop,flip,rotate:15,color:0.4,erase', is ''" "$dpexec" train "${net[@]}" --epochs 3 --resume "$DIR/first"
 check "the same when resumed" cmp "$DIR/first/model.onnx" "$DIR/one/model.onnx"
 check "without changes" "$dpexec" train "${net[@]}" --epochs 3 --out "$DIR/plain"
 check "changes change" differ "$DIR/plain/model.onnx" "$DIR/one/model.onnx"

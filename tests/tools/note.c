@@ -105,6 +105,33 @@ static void test_sums(void)
     args_free(&args);
 }
 
+/* A best evaluation that no run of nine steps in its second epoch can have. */
+static void test_impossible_best(void)
+{
+    static const BestSoFar wrong[] = {
+        { "loss:min", 10, 2, 0.5, 1, 10 }, { "loss:min", 6, 3, 0.5, 1, 8 },  { "loss:min", 6, INT64_MAX, 0.5, 1, 8 },
+        { "loss:min", 6, -1, 0.5, 1, 8 },  { "loss:min", 6, 2, 0.5, 11, 8 }, { "loss:min", 6, 2, 0.5, INT64_MAX, 8 },
+        { "loss:min", 6, 2, 0.5, 1, 5 },   { "loss:min", 6, 2, 0.5, 1, 10 },
+    };
+    char flag[] = "--seed", three[] = "3";
+    RunFacts facts;
+    Position at;
+    Args args;
+
+    if (!CHECK_OK(parse(&args, flag, three)))
+        return;
+    facts = facts_of(&args);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *note = note_write(&facts, (Position){ .epoch = 1, .batch = 2, .best = wrong[i] });
+
+        CU_ASSERT_FATAL(note != NULL);
+        CU_ASSERT(note_read(&at, &facts, note, 9, "manifest.json", NULL, NULL) == E_IO &&
+                  strstr(status_message(), "the note's best evaluation is none of 9 steps"));
+        free(note);
+    }
+    args_free(&args);
+}
+
 static void check_text(const char *s, const char *expected)
 {
     json_t *j = json_of_text(s);
@@ -125,4 +152,5 @@ static void test_texts_that_are_no_utf_8(void)
 }
 
 DEFINE_SUITE(note, { "sums of an epoch", test_sums }, { "no memory", test_no_memory },
+             { "an impossible best evaluation", test_impossible_best },
              { "texts that are no UTF-8", test_texts_that_are_no_utf_8 });

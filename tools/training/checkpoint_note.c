@@ -51,7 +51,8 @@ static const char *option_text(const Args *a, const char *name)
 /* The facts of the run, NAME: TEXT; NULL: out of memory. */
 static json_t *checkpoint_note_describe(const RunFacts *f)
 {
-    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length", "balanced" };
+    static const char *const flags[] = { "no-shuffle", "drop-last", "group-by-length", "balanced" },
+                             *const with_value[] = { "augment", "pad-multiple", "val-split" };
     json_t *j = json_object();
     bool good = j != NULL;
 
@@ -69,11 +70,13 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
         good &= !json_object_set_new(j, "metric", json_of_text(dpx_options_get(f->args->options, "metric")));
         good &= !json_object_set_new(j, "eval-every", json_of_text(every ? every : ""));
     }
-    good &= !json_object_set_new(
-        j, "pad-multiple", json_of_text(args_has(f->args, "pad-multiple") ? args_value(f->args, "pad-multiple") : "1"));
+    for (size_t i = 0; i < sizeof with_value / sizeof *with_value; i++) {
+        const char *value = args_value(f->args, with_value[i]),
+                   *other = strcmp(with_value[i], "pad-multiple") ? "" : "1";
+
+        good &= !json_object_set_new(j, with_value[i], json_of_text(value ? value : other));
+    }
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
-    good &= !json_object_set_new(j, "val-split",
-                                 json_of_text(args_has(f->args, "val-split") ? args_value(f->args, "val-split") : ""));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
     good &= !json_object_set_new(j, "fitted of digest", json_of_text(f->fitted));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
@@ -176,10 +179,10 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     }
 }
 
-/* Reads the best evaluation so far; a note of an earlier version has none.  Another monitor begins anew, with a
- * notice. */
-static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, int64_t step, const char *file,
-                        dpx_log_fn *warn, void *user)
+/* Reads the best evaluation so far, of a run that is in `epoch`; a note of an earlier version has none.  Another
+ * monitor begins anew, with a notice. */
+static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, int64_t step, int64_t epoch,
+                        const char *file, dpx_log_fn *warn, void *user)
 {
     const json_t *best = json_object_get(j, "best");
     const char *of = json_string_value(json_object_get(best, "of"));
@@ -194,7 +197,8 @@ static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, in
     out->since = json_integer_value(json_object_get(best, "since"));
     out->counted = json_integer_value(json_object_get(best, "counted"));
     if (!of || !*of || strlen(of) >= sizeof out->of || out->step < -1 || out->step > step || out->epoch < 0 ||
-        out->since < 0 || out->counted < out->step || out->counted > step)
+        out->epoch - 1 > epoch || out->since < 0 || out->since > step + 1 || out->counted < out->step ||
+        out->counted > step)
         return FAIL(E_IO, "%s: the note's best evaluation is none of %" PRId64 " steps", file, step);
     snprintf(out->of, sizeof out->of, "%s", of);
     monitor_text(is, &now->monitor);
@@ -240,7 +244,7 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
         st = FAIL(E_IO, "%s: the note says batch %" PRId64 ", expected 0 to the %" PRId64 " of an epoch", file,
                   at.batch, now->batches);
     if (!st)
-        st = read_best(&at.best, now, j, step, file, warn, user);
+        st = read_best(&at.best, now, j, step, at.epoch, file, warn, user);
     if (!st) {
         *out = at;
         compare_facts(&differ, now, mine, had, true, warn, user);

@@ -184,7 +184,8 @@ static Status note_given(const Run *r)
 {
     static const char *const same[] = { "epochs",           "steps",        "no-shuffle",      "drop-last",
                                         "eval-every",       "pad-multiple", "group-by-length", "monitor",
-                                        "checkpoint-every", "patience",     "no-best",         "time-limit" };
+                                        "checkpoint-every", "patience",     "no-best",         "time-limit",
+                                        "augment",          "balanced",     "val-split" };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)
