@@ -75,7 +75,7 @@ static Status grad_random_dropout(Grad *gr)
     return gr->g->status;
 }
 
-/* ---- Philox (kernels/philox.h) in ONNX's operators: 32-bit words in int64, whose products stay below 2^63 ---- */
+/* ---- Philox (graph/base/philox.h) in ONNX's operators: 32-bit words in int64, whose products stay below 2^63 ---- */
 
 static ValueId word_const(Graph *g, uint32_t v) { return emit_scalar(g, DT_INT64, v); }
 

@@ -3,7 +3,7 @@
 #define DPX_KERNELS_REF_RANDOM_DRAW_H
 
 #include "kernels/backend.h"
-#include "kernels/philox.h"
+#include "graph/base/philox.h"
 
 typedef struct {
     uint64_t seed;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/philox.h"
+#include "graph/base/philox.h"
 #include "tests/api/api.h"
 
 enum { WIDTH = 4, MOST = 6, STEPS = 3 };

@@ -1,5 +1,5 @@
 /* Philox4x32-10 against the known answers that come with Random123 (kat_vectors). */
-#include "kernels/philox.h"
+#include "graph/base/philox.h"
 
 #include "tests/harness/test.h"
 

@@ -1,9 +1,9 @@
-/* Random operators: Philox by (seed, draw, key, global element), the same words as on the CPU (kernels/philox.h).
+/* Random operators: Philox by (seed, draw, key, global element), the same words as on the CPU (graph/base/philox.h).
  *
  * A thread makes whole blocks of four words: groups of elements begin at multiples of their size in the whole tensor.
  * Where this replica's rows begin on such boundaries too, and those of 16 bytes, accesses are whole; dropout moves 2
  * sizeof(T) + 1 bytes an element. */
-#include "kernels/philox.h"
+#include "graph/base/philox.h"
 
 #include "random.h"
 #include "row.cuh"

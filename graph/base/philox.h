@@ -5,8 +5,8 @@
  * file is plain C with no includes but <stdint.h>, for both the CPU and the CUDA kernels.
  *
  * Element i is word i mod 4 of the block with counter (i / 4 as 64 bits, step mod 2^32, node) under the key `seed`. */
-#ifndef DPX_KERNELS_PHILOX_H
-#define DPX_KERNELS_PHILOX_H
+#ifndef DPX_PHILOX_H
+#define DPX_PHILOX_H
 
 #include <stdint.h>
 
