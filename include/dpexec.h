@@ -141,7 +141,7 @@ DPX_API void dpx_options_free(dpx_options *options);
  * inputs and outputs are then those of the whole.  "input-value" makes inputs constants.  Give the same options to the
  * model's trainer; dpx_trainer_export writes the model without the joined graphs. */
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
-/* For example ("lr", "0.1"), ("nesterov", "true"), ("freeze", "backbone.*").  A repeatable option adds to its list. */
+/* For example ("lr", "0.1"), ("freeze", "backbone.*"), ("head", "5").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
  * returns the number of tensors (optional: 1).  Those of a sequence become "NAME.0" ..., an optional one input NAME. */

@@ -76,6 +76,7 @@ const int pipeline_len = sizeof pipeline / sizeof *pipeline;
 const Pass *const model_passes[] = {
     &pass_stop_gradient,   /* before others give values and readers other names */
     &pass_buffers,         /* likewise */
+    &pass_head,            /* before untie and tie-twins, which have nothing to say of weights that are replaced */
     &pass_unmerge,         /* before untie: nodes that a simplifier made one of are several again, each with its own
                             * tensors */
     &pass_untie,           /* one tensor of the file may be several, each with its own readers */

@@ -74,6 +74,7 @@ passes/plan/chunk_loss                   # CrossEntropySum(X W), its gradient D,
 passes/partition/part_replicas                   # part, part ... = Split(batch); Concat(part, part ...)
 passes/model/stochastic_depth            # x * mask / keep, with the ways to write a mask
 passes/model/loss_weights                # weights * terms, by way of sums, means and ratios
+passes/model/head                        # Gemm(x, W, b); MatMul(x, W) + b; Conv(x, W, b) with a kernel of 1
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
 passes/model/lost_detach                 # p + (q - p), (p + q) - p, p - (p - q)
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'

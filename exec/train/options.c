@@ -3,72 +3,21 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/operators/operators.h"
 #include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
+#include "exec/train/options_parameters.h"
 #include "exec/train/options_presets.h"
 #include "exec/train/options_types.h"
-#include "exec/train/parameter_list.h"
 #include "exec/train/session.h"
 #include "passes/options/batch.h"
-#include "passes/options/parameters.h"
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
 
-/* ---- readers ---- */
-
-static Status keep_text(Options *o, const char **to, const char *value)
-{
-    return (*to = arena_strdup(o->arena, value)) ? ST_OK : FAIL_NOMEM();
-}
-
 /* ---- options with a syntax of their own ---- */
-
-/* Options that are lists of texts. */
-static Status add_pattern(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-    ParameterOptions *b = stored_parameters(o);
-    const struct {
-        const char *name;
-        const char *const **list;
-        int *n;
-    } all[] = { { "freeze", &b->freeze, &b->n_freeze },
-                { "train", &b->train, &b->n_train },
-                { "untie", &b->untie, &b->n_untie },
-                { "stop-gradient", &b->stop, &b->n_stop },
-                { "state", &b->state, &b->n_state } };
-    int k = 0;
-    const char **grown;
-
-    while (strcmp(all[k].name, r->name))
-        k++;
-    if (!*value)
-        return setting_bad(r, value, "a pattern of names");
-    if (!(grown = options_grow(o->arena, *all[k].list, sizeof *grown, *all[k].n)))
-        return FAIL_NOMEM();
-    TRY(keep_text(o, &grown[*all[k].n], value));
-    *all[k].list = grown;
-    (*all[k].n)++;
-    return ST_OK;
-}
-
-static Status options_add_state(const Setting *r, void *to, const char *value)
-{
-    const char *is = strchr(value, '=');
-
-    return is && is > value && is[1] ? add_pattern(r, to, value) : setting_bad(r, value, "BUFFER=VALUE");
-}
-
-static Status set_parameters(const Setting *r, void *to, const char *value)
-{
-    Options *o = to;
-
-    return *value ? parameter_list_read(&stored_parameters(o)->parameters, o->arena, value)
-                  : setting_bad(r, value, "a file");
-}
 
 /* A number of bytes, in units of 1000 when a letter follows. */
 static Status set_plan_memory(const Setting *r, void *to, const char *value)
@@ -248,18 +197,23 @@ static const Setting table[] = {
       "variance that the running variance averages: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
-      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)", .set = add_pattern,
+      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)",
+      .set = options_add_pattern, .repeats = true },
+    { "freeze", "PATTERN", "", "parameters that are not trained, e.g. 'conv1.*'", .set = options_add_pattern,
       .repeats = true },
-    { "freeze", "PATTERN", "", "parameters that are not trained, e.g. 'conv1.*'", .set = add_pattern, .repeats = true },
     { "parameters", "FILE", "", "the only tensors to train: names, one a line, or a .safetensors whose keys count",
-      .set = set_parameters, .on_resume = RESUME_ELSEWHERE },
+      .set = options_set_parameters, .on_resume = RESUME_ELSEWHERE },
     { "untie", "PATTERN", "",
-      "tensors of several readers that become one for each module that reads them (docs/onnx.md)", .set = add_pattern,
-      .repeats = true },
+      "tensors of several readers that become one for each module that reads them (docs/onnx.md)",
+      .set = options_add_pattern, .repeats = true },
+    { "head", "N|NAME=N", "",
+      "give the last layer N outputs and new weights, for N classes of your own: the last Gemm, MatMul or 1x1 Conv in "
+      "front of the output that the loss reads, or the layer NAME",
+      .set = options_set_head, .trains = true },
     { "stop-gradient", "PATTERN", "",
       "values, or VALUE>NODE[:INPUT] where a node reads them, that no gradient passes, e.g. 'target.*' "
       "(docs/parameters.md)",
-      .set = add_pattern, .repeats = true },
+      .set = options_add_pattern, .repeats = true },
     { "qat", "on|off", "on",
       "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",
       SETTING_CHOICE_OF(StoredOptions, parts.parameters.qat_off, "on|off"), .trains = true },
@@ -609,29 +563,12 @@ void options_free(Options *o)
     arena_free(o->arena);
 }
 
-static bool copy_patterns(Arena *a, const char *const **to, int *n_to, const char *const *from, int n)
-{
-    const char **list = arena_memdup(a, from, (size_t)n * sizeof *list);
-    bool ok = list != NULL;
-
-    for (int i = 0; ok && i < n; i++)
-        ok = (list[i] = arena_strdup(a, from[i]));
-    *to = list;
-    *n_to = n;
-    return ok;
-}
-
 /* Copies the options that repeat as they were parsed: their text joins values by a character that these may hold. */
 static Status copy_lists(Options *copy, const Options *o)
 {
-    const ParameterOptions *from = parameter_options(&o->build);
-    ParameterOptions *to = stored_parameters(copy);
-    bool ok = copy_patterns(copy->arena, &to->freeze, &to->n_freeze, from->freeze, from->n_freeze) &&
-              copy_patterns(copy->arena, &to->train, &to->n_train, from->train, from->n_train) &&
-              copy_patterns(copy->arena, &to->untie, &to->n_untie, from->untie, from->n_untie) &&
-              copy_patterns(copy->arena, &to->stop, &to->n_stop, from->stop, from->n_stop) &&
-              copy_patterns(copy->arena, &to->state, &to->n_state, from->state, from->n_state);
+    bool ok = true;
 
+    TRY(options_copy_patterns(copy, o));
     for (int i = 0; ok && i < options_count(); i++)
         if (o->text[i] && option_at(i)->repeats)
             ok = (copy->text[i] = arena_strdup(copy->arena, o->text[i]));

@@ -469,6 +469,8 @@ static Status clone_into(Graph *to, const Graph *g, bool lend)
             continue;
         to->output[i].dim_param = graph_copy_symbols(to, g->output[i].dim_param);
         to->output[i].batch_axis = g->output[i].batch_axis;
+        to->output[i].resized = g->output[i].resized;
+        to->output[i].new_size = g->output[i].new_size;
     }
     for (int i = 0; i < g->n_update; i++)
         graph_add_update(to, g->update[i].state, g->update[i].next);

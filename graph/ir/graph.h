@@ -46,7 +46,8 @@ typedef enum {
     EVIDENCE_PARAMETER, /* the exporter lists it as a parameter of the framework's module */
     EVIDENCE_BUFFER,    /* the exporter lists it as a buffer of the module */
     EVIDENCE_GIVEN,     /* an input of the file, to which --input-value gives a value */
-    EVIDENCE_JOINED     /* a constant of a graph that was joined to the model; it is never trained */
+    EVIDENCE_JOINED,    /* a constant of a graph that was joined to the model; it is never trained */
+    EVIDENCE_HEAD       /* new weights of the layer that --head replaces (passes/model/head.c) */
 } Evidence;
 
 /* Value.batch_axis and Output.batch_axis: 1 + the axis of the batch, or one of these. */
@@ -147,6 +148,8 @@ typedef struct {
     ValueId value;
     const char *const *dim_param; /* as in Value, of the shape that the model's file declares */
     int8_t batch_axis;            /* of a model whose batch is found: 1 + the axis that grows with it, or BATCH_ */
+    int8_t resized;               /* 1 + the axis that has new_size elements, whatever the file declares; 0: none */
+    int64_t new_size;
 } Output;
 
 struct Graph {

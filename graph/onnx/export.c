@@ -209,11 +209,16 @@ static Onnx__ValueInfoProto *export_output(Exporter *x, const Output *o)
     const OnnxOutput *old = onnx_model_output(x->opt->model, o->name);
     Value d = { .dtype = v->dtype, .shape = v->shape, .dim_param = v->dim_param };
     Onnx__ValueInfoProto *p;
+    Shape declared;
 
     if (old && (d.dtype == DT_NONE || d.dtype == old->dtype)) {
         d.dtype = old->dtype;
-        if (d.shape->rank < 0)
-            d.shape = &old->shape;
+        if (d.shape->rank < 0) {
+            declared = old->shape;
+            if (o->resized > 0 && o->resized <= declared.rank && declared.dim[o->resized - 1] >= 0)
+                declared.dim[o->resized - 1] = o->new_size;
+            d.shape = &declared;
+        }
         if (d.shape->rank == old->shape.rank && !d.dim_param)
             d.dim_param = old->dim_param;
     }

@@ -232,6 +232,7 @@ static bool judge_by_file(Verdict *out, const Value *v, Looks looks)
 {
     switch (v->evidence) {
     case EVIDENCE_TRAINED: *out = TRAINED("the file says that it is trained"); return true;
+    case EVIDENCE_HEAD: *out = TRAINED("new weights of --head"); return true;
     case EVIDENCE_FIXED: *out = FIXED(REASON_FIXED_BY_FILE); return true;
     case EVIDENCE_PARAMETER:
         *out = looks == LOOKS_WAVES
@@ -284,7 +285,7 @@ static Verdict judge(const Parameters *p, uint32_t i)
         return TRAINED("--train");
     if (!(v->evidence == EVIDENCE_NONE && in_weights_place(&f) && f.meaning == MEANS_PARAMETER))
         f.looks = tensor_looks(v->init);
-    if (parameter_options(opt)->parameters)
+    if (parameter_options(opt)->parameters && v->evidence != EVIDENCE_HEAD)
         return judge_listed(p, i, &f);
     if (judge_by_file(&verdict, v, f.looks))
         return verdict;

@@ -44,7 +44,7 @@ static bool is_called_parameter(const Parameters *p, uint32_t i, bool *by_name)
     if (parameter_options(opt)->parameters && rule == PATTERN_SILENT)
         return p->list.key[i] && key_means_parameter(p->list.key[i]);
     if (v->evidence != EVIDENCE_NONE)
-        return v->evidence == EVIDENCE_TRAINED || v->evidence == EVIDENCE_PARAMETER;
+        return v->evidence == EVIDENCE_TRAINED || v->evidence == EVIDENCE_PARAMETER || v->evidence == EVIDENCE_HEAD;
     *by_name = true;
     return form == NAME_VARIABLE || (form != NAME_MADE && name_meaning(v->name) == MEANS_PARAMETER);
 }

@@ -1,8 +1,11 @@
-/* Options of the parameters: which are trained, untied or frozen, and where no gradient passes. */
+/* Options of the parameters: which are trained, untied or frozen, where no gradient passes, and the last layer's
+ * outputs.
+ */
 #ifndef DPX_PASSES_OPTIONS_PARAMETERS_H
 #define DPX_PASSES_OPTIONS_PARAMETERS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct BuildOptions BuildOptions;
 
@@ -17,6 +20,8 @@ typedef struct ParameterOptions {
     bool qat_off;             /* no gradient passes quantisers (passes/model/straight_through.c) */
     const char *const *state; /* "BUFFER=VALUE": the value of a buffer after each step (passes/model/buffers.c) */
     int n_state;
+    const char *head_name; /* the layer that gets head_outputs; NULL: the last one (passes/model/head.c) */
+    int64_t head_outputs;  /* 0: all layers stay as they are */
 } ParameterOptions;
 
 const ParameterOptions *parameter_options(const BuildOptions *opt); /* all zeros where `opt` has none */

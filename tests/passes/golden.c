@@ -10,7 +10,7 @@
  *                          clip-power=3 clip-value=1 keep-gradients=yes shard=optimizer turns=yes
  *                          group=PATTERN:LOSS:CLIP input-shape=NAME:3,4 qat=off
  *                          batch-input=NAME:1 output-axis=inputs|1
- *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes
+ *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes head=NAME=N
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
  *   --- after              or: --- error TEXT
@@ -269,6 +269,24 @@ static bool computes_no_sigmoid(const Graph *g, const Node *n)
     return n->op != &op_Sigmoid;
 }
 
+/* freeze=PATTERN, train=PATTERN, head=N, head=NAME=N.  False: there is no such option. */
+static bool set_parameter_option(Options *o, const char *word, char *value)
+{
+    ParameterOptions *p = &o->parts.parameters;
+    char *eq = strrchr(value, '=');
+
+    if (!strcmp(word, "freeze") && p->n_freeze < 4)
+        return (o->freeze[p->n_freeze++] = value) != NULL;
+    if (!strcmp(word, "train") && p->n_train < 4)
+        return (o->train[p->n_train++] = value) != NULL;
+    if (strcmp(word, "head") != 0)
+        return false;
+    if (eq)
+        *eq = '\0';
+    p->head_name = eq ? value : NULL;
+    return (p->head_outputs = atoi(eq ? eq + 1 : value)) > 0;
+}
+
 static bool set_option(Options *o, char *word)
 {
     static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", "finish", NULL };
@@ -320,10 +338,7 @@ static bool set_option(Options *o, char *word)
         return set_loss_scale(&o->parts.types, value);
     if (!strcmp(word, "means"))
         return (o->parts.update.has_mean = has_mean_of_w, !strcmp(value, "yes"));
-    if (!strcmp(word, "freeze") && o->parts.parameters.n_freeze < 4)
-        return (o->freeze[o->parts.parameters.n_freeze++] = value) != NULL;
-    return !strcmp(word, "train") && o->parts.parameters.n_train < 4 &&
-           (o->train[o->parts.parameters.n_train++] = value);
+    return set_parameter_option(o, word, value);
 }
 
 static void read_options(Options *o, char *text)

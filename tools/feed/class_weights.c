@@ -46,14 +46,9 @@ static Status weights_of_file(double **out, int64_t *n, const char *path, char *
 /* The number of classes: of the source, of the model's scores if that is known, or one more than the largest number. */
 static int64_t count_classes(const Feed *f, const Args *a, int64_t largest)
 {
-    const char *logits = dpx_options_get(a->options, "logits");
-    int64_t n = f->data->classes;
-    dpx_info y;
+    const int64_t scores = feed_scores(f, a, NULL);
+    const int64_t n = scores > largest ? scores : f->data->classes;
 
-    for (int i = dpx_model_count(f->model, DPX_OUTPUT) - 1; i >= 0; i--) /* the first that fits stays */
-        if (!dpx_model_info(f->model, DPX_OUTPUT, i, &y) && (!*logits || !strcmp(y.name, logits)) && y.rank == 2 &&
-            y.dim[1] > largest)
-            n = y.dim[1];
     return n > largest ? n : largest + 1;
 }
 

@@ -464,13 +464,26 @@ static void warn_of_unused(const Feed *f, const char *flag, const char *source, 
     }
 }
 
+/* Notes that an array feeds the model's only input, though it has another name. */
+static void log_guessed(const Feed *f, const char *flag, const char *source, Progress *log)
+{
+    char line[512];
+
+    for (int i = 0; log && !log->quiet && i < f->n; i++)
+        if (f->field[i].array == f->guessed) {
+            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag,
+                     source, f->field[i].name, f->guessed->name);
+            foreign_clean(line);
+            progress_line(log, "%s", line);
+        }
+}
+
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
     Feed f = { .model = model, .share = share };
     Problems wrong = { 0 };
     const char *source = out->data ? out->data->source.text : args_value(a, flag);
     bool plain = false, channels = false, with_channel;
-    char line[512];
     dpx_info in;
     Status st;
 
@@ -512,18 +525,16 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         feed_close(&f);
         return st;
     }
-    for (int i = 0; log && !log->quiet && i < f.n; i++)
-        if (f.field[i].array == f.guessed) {
-            snprintf(line, sizeof line, "--%s %s: input '%s' is read from array '%s', the only one that fits", flag,
-                     source, f.field[i].name, f.guessed->name);
-            foreign_clean(line);
-            progress_line(log, "%s", line);
-        }
+    log_guessed(&f, flag, source, log);
     warn_of_unused(&f, flag, source, log);
     f.flag = flag;
     f.source = source;
     feed_log_sequences(&f, a, log);
     feed_warn_of_roles(&f, a, log);
+    if ((st = feed_check_classes(&f, a, log))) {
+        feed_close(&f);
+        return st;
+    }
     *out = f;
     return ST_OK;
 }

@@ -126,6 +126,12 @@ void feed_add(Feed *f, Field field, Problems *wrong);
 /* Finds the model's input of this name; false: it has none. */
 bool feed_input(dpx_info *out, const dpx_model *m, const char *name);
 
+/* The number of classes that the loss's output [N,classes] has scores for, by --head or by the model's file; 0:
+ * unknown. *output, unless NULL, receives its name. */
+int64_t feed_scores(const Feed *f, const Args *a, const char **output);
+/* E_INVALID when a source names more classes than the model has scores for; warns when it names fewer. */
+Status feed_check_classes(const Feed *f, const Args *a, Progress *log) CHECKED;
+
 /* The type in which the run takes an input of type `t`: --dtype replaces every float type. */
 dpx_dtype feed_dtype(const Args *a, dpx_dtype t);
 

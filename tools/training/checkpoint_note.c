@@ -310,12 +310,16 @@ char *note_find(const char *folder, const char *name)
 
 Status note_check_model(const Args *a)
 {
-    const char *is = dpx_options_get(a->options, "input-value");
-    char *was = args_has(a, "resume") ? note_find(args_value(a, "resume"), "input-value") : NULL;
-    Status st = !was || !strcmp(was, is)
-                    ? ST_OK
-                    : FAIL(E_INVALID, "--resume: a run goes on as it began: --input-value was '%s', is '%s'", was, is);
+    static const char *const names[] = { "input-value", "head" };
+    Status st = ST_OK;
 
-    free(was);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !st; i++) {
+        const char *is = dpx_options_get(a->options, names[i]);
+        char *was = args_has(a, "resume") ? note_find(args_value(a, "resume"), names[i]) : NULL;
+
+        if (was && strcmp(was, is) != 0)
+            st = FAIL(E_INVALID, "--resume: a run goes on as it began: --%s was '%s', is '%s'", names[i], was, is);
+        free(was);
+    }
     return st;
 }

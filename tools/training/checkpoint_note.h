@@ -35,8 +35,8 @@ Status note_read(Position *out, const RunFacts *now, const char *note, int64_t s
 /* The value of an option in a checkpoint of the run in the folder, unchecked; the caller frees it.  NULL: there is
  * none. */
 char *note_find(const char *folder, const char *name);
-/* E_INVALID when the run that --resume names had another --input-value.  To be called before the model is read, whose
- * inputs and tensors depend on it. */
+/* E_INVALID when the run that --resume names had another --input-value or --head.  To be called before the model is
+ * read, whose inputs and tensors depend on it. */
 Status note_check_model(const Args *a) CHECKED;
 
 #endif

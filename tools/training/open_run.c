@@ -215,8 +215,8 @@ static Status find_checkpoint(const char **from, Run *r)
     return ST_OK;
 }
 
-/* Lets a resumed run split its batches as before, on any devices, unless the user says otherwise: takes the option from
- * a checkpoint.  The checkpoint that is loaded later must have the same value. */
+/* Lets a resumed run keep its --head, and split its batches as before, on any devices, unless the user says otherwise:
+ * takes the option from a checkpoint.  The checkpoint that is loaded later must have the same value. */
 static Status keep_option(const Args *a, const char *name)
 {
     char *text;
@@ -256,6 +256,7 @@ static Status load_all(Run *r)
     r->keeps = keeps_files(a);
     TRY(read_ends(r));
     TRY(check_folders(r));
+    TRY(keep_option(a, "head")); /* data have as many classes */
     TRY(note_check_model(a));
     TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));

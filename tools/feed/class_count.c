@@ -1,0 +1,44 @@
+/* How many classes the model has scores for, and whether the data name as many. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/feed/feed.h"
+
+int64_t feed_scores(const Feed *f, const Args *a, const char **output)
+{
+    const char *logits = dpx_options_get(a->options, "logits"), *head = dpx_options_get(a->options, "head"),
+               *eq = strrchr(head, '=');
+    dpx_info y;
+
+    for (int i = 0; i < dpx_model_count(f->model, DPX_OUTPUT); i++) {
+        if (dpx_model_info(f->model, DPX_OUTPUT, i, &y) || (*logits && strcmp(y.name, logits) != 0))
+            continue;
+        if (output)
+            *output = y.name;
+        if (*head && y.rank <= 2)
+            return strtoll(eq ? eq + 1 : head, NULL, 10);
+        return y.rank == 2 && y.dim[1] > 0 ? y.dim[1] : 0;
+    }
+    return 0;
+}
+
+Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
+{
+    const char *output = NULL;
+    const int64_t named = f->data->class_name && f->target ? f->data->classes : 0,
+                  scores = named && dpx_target(a->options) == DPX_TARGET_CLASSES ? feed_scores(f, a, &output) : 0;
+    const bool trains = !strcmp(f->flag, "data") && !strcmp(a->command->name, "train");
+    char hint[96] = "";
+
+    if (!scores || named == scores)
+        return ST_OK;
+    if (trains)
+        snprintf(hint, sizeof hint, ": --head %lld gives it new weights for as many", (long long)named);
+    if (named > scores)
+        return FAIL(E_INVALID, "--%s %s has %lld classes, and output '%s' of the model has %lld%s", f->flag, f->source,
+                    (long long)named, output, (long long)scores, hint);
+    if (log && trains)
+        progress_line(log, "dpexec: warning: --%s %s has %lld classes, and output '%s' of the model has %lld%s",
+                      f->flag, f->source, (long long)named, output, (long long)scores, hint);
+    return ST_OK;
+}
