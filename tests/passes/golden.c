@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "exec/run/interp.h"
+#include "graph/base/numtext.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/text/parse.h"
 #include "graph/text/print.h"
@@ -96,10 +97,18 @@ static int choice(const char *const *names, const char *value)
     return -1;
 }
 
+/* In any locale; 0 for a text that is no number. */
+static double number(const char *text)
+{
+    double v;
+
+    return text_to_float64(&v, text, strlen(text)) ? v : 0;
+}
+
 static bool set_loss_scale(TypeOptions *t, const char *value)
 {
     t->loss_scaling = strcmp(value, "dynamic") ? SCALE_FIXED : SCALE_DYNAMIC;
-    t->loss_scale = atof(value);
+    t->loss_scale = number(value);
     return t->loss_scaling == SCALE_DYNAMIC || t->loss_scale > 0;
 }
 
@@ -114,7 +123,7 @@ static bool add_group(Options *o, char *value)
     *loss++ = '\0';
     if (clip) {
         *clip++ = '\0';
-        o->clip[k].norm = atof(clip);
+        o->clip[k].norm = number(clip);
     }
     o->group[k] = (UpdateGroup){
         .pattern = value, .optimizer = &optimizer_sgd, .loss = *loss ? loss : NULL, .clip = clip ? &o->clip[k] : NULL
@@ -129,11 +138,11 @@ static bool set_update_option(Options *o, const char *word, char *value)
     Clip *clip = &o->parts.update.clip;
 
     if (!strcmp(word, "clip"))
-        return (clip->norm = atof(value)) != 0;
+        return (clip->norm = number(value)) != 0;
     if (!strcmp(word, "clip-power"))
-        return (clip->power = strtod(value, NULL)) > 0;
+        return (clip->power = number(value)) > 0;
     if (!strcmp(word, "clip-value"))
-        return (clip->value = atof(value)) != 0;
+        return (clip->value = number(value)) != 0;
     if (!strcmp(word, "group"))
         return add_group(o, value);
     if (!strcmp(word, "turns"))
@@ -146,10 +155,11 @@ static bool set_update_option(Options *o, const char *word, char *value)
 /* class-weights=1,0.5 */
 static bool set_class_weights(Options *o, char *value)
 {
+    char *rest;
     int n = 0;
 
-    for (char *end = value; *end && n < 8; value = end + 1)
-        o->weight[n++] = strtod(value, &end);
+    for (char *at = strtok_r(value, ",", &rest); at && n < 8; at = strtok_r(NULL, ",", &rest))
+        o->weight[n++] = number(at);
     o->class_weights = (Tensor){ DT_FLOAT64, SHAPE(n), o->weight };
     o->parts.target.class_weights = &o->class_weights;
     return n > 0;
