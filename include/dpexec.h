@@ -143,6 +143,7 @@ DPX_API void dpx_options_free(dpx_options *options);
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
 /* For example ("lr", "0.1"), ("freeze", "backbone.*"), ("head", "5").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
+DPX_API dpx_status dpx_options_check(const dpx_options *options) DPX_CHECKED; /* lists all contradictions */
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
  * returns the number of tensors (optional: 1).  Those of a sequence become "NAME.0" ..., an optional one input NAME. */
 enum { DPX_ABSENT = -1, DPX_UNSET = -2 }; /* an empty optional; unknown: the model is rejected */
@@ -165,9 +166,8 @@ typedef enum {
 } dpx_on_resume;
 
 typedef struct {
-    const char *name, *metavar; /* metavar NULL: a flag that takes no value */
-    const char *fallback;       /* the default as text; "" when there is none */
-    const char *help;
+    const char *name, *metavar;  /* metavar NULL: a flag that takes no value */
+    const char *fallback, *help; /* fallback: the default as text; "" when there is none */
     int repeats;
     int trains; /* only training reads it */
     dpx_on_resume on_resume;

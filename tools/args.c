@@ -41,6 +41,23 @@ bool args_known(const Command *c, const char *name, bool *takes_value)
     return true;
 }
 
+static bool has_dots(const char *metavar)
+{
+    const size_t n = metavar ? strlen(metavar) : 0;
+
+    return n > 3 && !strcmp(metavar + n - 3, "...");
+}
+
+bool args_is_list(const Command *c, const char *name)
+{
+    dpx_option_info option;
+    const Flag *flag = find_flag(c, name);
+
+    if (flag && !(flag->metavar && *flag->metavar == '['))
+        return has_dots(flag->metavar);
+    return find_option(&option, c, name) && (option.repeats || has_dots(option.metavar));
+}
+
 /* The number of letters to insert, delete or change; INT_MAX when there are more than `most`, or a word is long. */
 static int edits(const char *a, const char *b, int most)
 {
@@ -202,6 +219,25 @@ static bool is_fraction(const char *text)
     return text_to_float64(&x, text, strlen(text)) && x > 0 && x < 1;
 }
 
+/* The text of an option that the user gave; NULL: none was. */
+static const char *option_text(const Args *a, const char *name)
+{
+    const char *text = dpx_options_get(a->options, name);
+
+    return text && *text ? text : NULL;
+}
+
+/* Reports a flag that was given before, with `before` (NULL: it was not), and is no list. */
+static void check_repeated(const Command *c, const char *name, const char *before, const char *value, Problems *wrong)
+{
+    if (!before || args_is_list(c, name))
+        return;
+    if (*before || (value && *value))
+        problems_add(wrong, "--%s is given twice, '%s' and '%s': give it once", name, before, value ? value : "");
+    else
+        problems_add(wrong, "--%s is given twice: give it once", name);
+}
+
 /* Reads the flag at argv[*i], which has `dashes` dashes before its name, and moves on over its value. */
 static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Problems *wrong)
 {
@@ -234,6 +270,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     }
     if (flag && !takes_value && value)
         problems_add(wrong, "--%s takes no value", name);
+    check_repeated(a->command, name, listing && value ? option_text(a, name) : args_value(a, name), value, wrong);
     if (is_option && !strcmp(name, "split") && is_fraction(value))
         problems_add(wrong, "--split %s: one weight, expected one for each device%s%s%s", value,
                      find_flag(a->command, "val-split") ? " (did you mean --val-split " : "",
@@ -451,13 +488,6 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
     return n ? text : NULL;
 }
 
-static bool may_repeat(const char *metavar)
-{
-    const size_t n = metavar ? strlen(metavar) : 0;
-
-    return n > 3 && !strcmp(metavar + n - 3, "...");
-}
-
 /* Prints each option of the run that is no flag of the command. */
 static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                         void (*choice)(const char *form, const char *help))
@@ -470,7 +500,7 @@ static void each_option(const Command *c, void (*print)(const char *, const char
         if (find_flag(c, o.name) || o.derived || (c->takes == OPTIONS_TO_RUN && o.trains))
             continue;
         snprintf(several, sizeof several, "%s%s", o.metavar ? o.metavar : "",
-                 o.repeats && !may_repeat(o.metavar) ? "..." : "");
+                 o.repeats && !has_dots(o.metavar) ? "..." : "");
         print(o.name, o.metavar ? several : NULL, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
         for (int k = 0; dpx_choice_at(o.name, k).name; k++)
             choice(dpx_choice_at(o.name, k).form, dpx_choice_at(o.name, k).help);
@@ -502,7 +532,7 @@ static const char *repeats_note(const Command *c)
     bool any = c->takes;
 
     for (const Flag *f = c->flags; f->name; f++)
-        any |= may_repeat(f->metavar);
+        any |= has_dots(f->metavar);
     return any ? "Flags whose value ends with ... may be repeated." : NULL;
 }
 

@@ -53,6 +53,8 @@ bool args_device_failed(void);
 bool args_has(const Args *a, const char *name);
 /* Whether the command has such a flag or option, and whether that takes a value. */
 bool args_known(const Command *c, const char *name, bool *takes_value);
+/* Whether the flag or option may be repeated; any other is refused when it is given twice. */
+bool args_is_list(const Command *c, const char *name);
 /* Replaces the last value of a flag; NULL: takes the flag away. */
 void args_replace(const Args *a, const char *name, const char *value);
 /* Whether the user gave --output-device each, which --compat may also set. */

@@ -145,9 +145,9 @@ static bool is_listed(const char *name, const char *const *list)
     return false;
 }
 
-/* Adds the stored flags of the file, without those that `wins` gives; `only` (NULL: all) lists those that are taken,
- * `never` those that are not. */
-static Status add_stored(ArgList *l, json_t *flags, const char *path, const Command *c, const Args *wins,
+/* Adds the flags of the file, without those that `wins` gives; `only` (NULL: all) lists those that are taken, `never`
+ * those that are not.  `of_run`: the file is a run's args.json, not one that a user wrote. */
+static Status add_stored(ArgList *l, json_t *flags, bool of_run, const char *path, const Command *c, const Args *wins,
                          const char *const *only, const char *const *never)
 {
     Problems wrong = { 0 };
@@ -166,6 +166,8 @@ static Status add_stored(ArgList *l, json_t *flags, const char *path, const Comm
             problems_add(&wrong, "there is no option '%s'", name);
         } else if (!json_is_array(v)) {
             st = add_value(l, &wrong, name, takes_value, v);
+        } else if (of_run && json_array_size(v) && !args_is_list(c, name)) { /* earlier versions took the last one */
+            st = add_value(l, &wrong, name, takes_value, json_array_get(v, json_array_size(v) - 1));
         } else {
             json_array_foreach(v, i, one) st = st ? st : add_value(l, &wrong, name, takes_value, one);
         }
@@ -227,7 +229,7 @@ Status expand_config(ArgList *out, const Args *a)
     for (int i = 0; i < a->n_positional && !st; i++)
         st = add(out, NULL, a->positional[i]);
     if (!st)
-        st = add_stored(out, flags ? flags : root, path, a->command, a, NULL, flags ? never : NULL);
+        st = add_stored(out, flags ? flags : root, flags != NULL, path, a->command, a, NULL, flags ? never : NULL);
     json_decref(root);
     return st ? st : add_given(out, a, "config");
 }
@@ -247,7 +249,7 @@ Status expand_resume(ArgList *out, const Args *a)
     if (args_has(a, "resume") || args_has(a, "config"))
         return FAIL(E_INVALID, "dpexec resume RUN takes its flags from the run: leave out --resume and --config");
     TRY(read_run(&root, out, run, path));
-    st = add_stored(out, json_object_get(root, "flags"), path, a->command, a, NULL, of_one_start);
+    st = add_stored(out, json_object_get(root, "flags"), true, path, a->command, a, NULL, of_one_start);
     json_decref(root);
     if (!st)
         st = add(out, "resume", run);
@@ -332,7 +334,7 @@ Status export_checkpoint(const char *run, const char *at, const char *to)
 
     TRY(read_step(&step, run, at));
     TRY(read_run(&root, &list, run, path));
-    st = add_stored(&list, json_object_get(root, "flags"), path, &command_train, NULL, NULL, never);
+    st = add_stored(&list, json_object_get(root, "flags"), true, path, &command_train, NULL, NULL, never);
     if (!st)
         st = args_parse(&a, &command_train, list.n, list.arg);
     if (!st)
@@ -394,7 +396,7 @@ Status expand_run(ArgList *out, const Args *a)
     st = read_run(&root, &model, run, path);
     arg_list_free(&model);
     TRY(st);
-    st = add_stored(out, json_object_get(root, "flags"), path, a->command, a,
+    st = add_stored(out, json_object_get(root, "flags"), true, path, a->command, a,
                     strcmp(a->command->name, "eval") ? of_run : of_eval, NULL);
     json_decref(root);
     return st ? st : add_given(out, a, "at");

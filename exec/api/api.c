@@ -473,6 +473,12 @@ dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
     return (dpx_status)options_set((Options *)o, name, text);
 }
 
+dpx_status dpx_options_check(const dpx_options *o)
+{
+    NEED(o, "options");
+    return (dpx_status)options_check((const Options *)o);
+}
+
 dpx_status dpx_options_set_operators(dpx_options *o, dpx_operators *operators)
 {
     NEED(o, "options");

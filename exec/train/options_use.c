@@ -56,49 +56,70 @@ static Status check_of_file(const Options *o)
                          "--optimizer file takes the whole step from the model's training_info: leave out");
 }
 
-Status options_check(const Options *o)
+/* Adds the message of a failed check. */
+static void find(Problems *wrong, Status st)
+{
+    if (st)
+        problems_add(wrong, "%s", status_message());
+}
+
+/* Steps and weights that do not go together. */
+static void find_of_steps(Problems *wrong, const Options *o)
 {
     const UpdateOptions *update = update_options(&o->build);
+
+    if (o->export_ema && update->ema == 0)
+        problems_add(wrong, "--export-weights ema needs --ema above 0");
+    if (update->eval_means && update->ema == 0)
+        problems_add(wrong, "--eval-weights ema needs --ema above 0");
+    if (o->schedule->ends && !o->total_steps)
+        problems_add(wrong, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
+    if (o->total_steps && o->warmup_steps > o->total_steps)
+        problems_add(wrong, "--warmup-steps %lld is more than the %lld step%s of the run", (long long)o->warmup_steps,
+                     (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
+    if (step_options(&o->build)->file_modes && has_loss(&o->build))
+        problems_add(wrong, "--training is for run and check: training and evaluation choose the modes themselves");
+    if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
+        problems_add(wrong, "--loss-scale needs --precision float16");
+}
+
+/* Ways to compute over replicas that do not go together. */
+static void find_of_replicas(Problems *wrong, const Options *o)
+{
     const CollectiveOptions *collectives = collective_options(&o->build);
     const TargetOptions *target = target_options(&o->build);
     const BatchNormOptions *norm = batch_norm_options(&o->build);
 
-    TRY(options_check_recipes(o));
-    TRY(check_of_file(o));
-    TRY(options_check_groups(o));
-    TRY(check_observed(o));
-    if (o->export_ema && update->ema == 0)
-        return FAIL(E_INVALID, "--export-weights ema needs --ema above 0");
-    if (update->eval_means && update->ema == 0)
-        return FAIL(E_INVALID, "--eval-weights ema needs --ema above 0");
-    if (o->schedule->ends && !o->total_steps)
-        return FAIL(E_INVALID, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
-    if (o->total_steps && o->warmup_steps > o->total_steps)
-        return FAIL(E_INVALID, "--warmup-steps %lld is more than the %lld step%s of the run",
-                    (long long)o->warmup_steps, (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
-    if (step_options(&o->build)->file_modes && has_loss(&o->build))
-        return FAIL(E_INVALID, "--training is for run and check: training and evaluation choose the modes themselves");
     if (collectives->master && collectives->shard != SHARD_PARAMETERS)
-        return FAIL(E_INVALID, "--strategy master keeps all on the first device: --shard %s does not go with it",
-                    options_get(o, "shard"));
+        problems_add(wrong, "--strategy master keeps all on the first device: --shard %s does not go with it",
+                     options_get(o, "shard"));
     if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered && target->mean_of_means)
-        return FAIL(E_INVALID,
-                    "--loss-at outputs does not go with --loss-scaling mean-of-means, which is of the parts' losses");
+        problems_add(wrong, "--loss-at outputs does not go with --loss-scaling mean-of-means, which is of the parts' "
+                            "losses");
     if (norm->bn_group && norm->bn != BN_SYNC)
-        return FAIL(E_INVALID, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
+        problems_add(wrong, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
     if (norm->own_buffers && norm->bn == BN_SYNC)
-        return FAIL(E_INVALID, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
-                               "running statistics");
+        problems_add(wrong, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
+                            "running statistics");
     if (options_given(o, "mean-over") && target->mean_over && !target->mean_of_means)
-        return FAIL(E_INVALID, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
-    if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
-        return FAIL(E_INVALID, "--loss-scale needs --precision float16");
+        problems_add(wrong, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
     if (o->ways.reproducible && o->tune)
-        return FAIL(E_INVALID,
-                    "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
+        problems_add(wrong, "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
     if (o->ways.reproducible && o->ways.library_sums)
-        return FAIL(E_INVALID, "--reproducible: the bits of --reduce library depend on the mapping");
-    return ST_OK;
+        problems_add(wrong, "--reproducible: the bits of --reduce library depend on the mapping");
+}
+
+Status options_check(const Options *o)
+{
+    Problems wrong = { 0 };
+
+    find(&wrong, options_check_recipes(o));
+    find(&wrong, check_of_file(o));
+    find(&wrong, options_check_groups(o));
+    find(&wrong, check_observed(o));
+    find_of_steps(&wrong, o);
+    find_of_replicas(&wrong, o);
+    return problems_fail(&wrong, E_INVALID, "%s", "");
 }
 
 static Status options_use_check_flags(const Options *o, const DeviceSpec *d)

@@ -123,7 +123,7 @@ Status problems_fail(Problems *p, Status s, const char *fmt, ...)
     va_start(ap, fmt);
     text_vformat(header, sizeof header, fmt, ap);
     va_end(ap);
-    s = FAIL(s, "%s: %s", header, p->text ? p->text : "(no memory to list them)");
+    s = FAIL(s, "%s%s%s", header, *header ? ": " : "", p->text ? p->text : "(no memory to list them)");
     free(p->text);
     *p = (Problems){ 0 };
     return s;

@@ -69,8 +69,8 @@ typedef struct {
 } Problems;
 
 void problems_add(Problems *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Returns ST_OK if no problem was added; otherwise fails with the header and all problems.  Frees the list either way.
- */
+/* Returns ST_OK if no problem was added; otherwise fails with the header ("": none) and all problems.  Frees the list
+ * either way. */
 Status problems_fail(Problems *p, Status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

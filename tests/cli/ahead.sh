@@ -4,8 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so
 digits=tests/oracle/data/digits.npz
-run=("$dpexec" models/mlp.onnx --data "$digits" --val "$digits" --metric accuracy --loss cross-entropy --batch-size 10 --optimizer adam --threads 1 --quiet)
-gpus=(--devices 'cuda*2' --steps 13 --eval-every 4 --checkpoint-every 3 --keep all --no-best)
+run=(tests/cli/defaults --optimizer adam --steps 13 -- "$dpexec" models/mlp.onnx --data "$digits" --val "$digits" --metric accuracy --loss cross-entropy --batch-size 10
+    --threads 1 --quiet)
+gpus=(--devices 'cuda*2' --eval-every 4 --checkpoint-every 3 --keep all --no-best)
 
 # What each line of metrics.jsonl is about: a step, or an evaluation after one.
 order() { sed -E 's/^\{"step":([0-9]+),"(e[a-z]*).*/\1 \2/' "$1/metrics.jsonl" | tr '\n' ';'; }

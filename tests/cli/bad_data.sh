@@ -137,7 +137,7 @@ d = dict(np.load("tests/oracle/data/digits.npz"))
 d["target"][37] = 12
 np.savez(f"{sys.argv[1]}/labelled.npz", **d)
 PY
-for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --seed 7 --accumulate 3 --batch-size 4"; do
+for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --seed 7 --accumulate 3"; do
     # shellcheck disable=SC2086
     refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
         --epochs 1 --threads 1 $how

@@ -171,8 +171,8 @@ refused 2 "--class-weights balanced counts the training set" "$dpexec" eval mode
     --class-weights balanced
 
 # --val-split: a fifth of each class, within one sample; the rest is trained on.
-split=("$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss cross-entropy --batch-size 10 --epochs 2 --threads 1 --quiet
-    --val-split 0.2 --metric confusion-matrix)
+split=(tests/cli/defaults --data "$DIR/uneven.npz" --epochs 2 --val-split 0.2 -- "$dpexec" models/mlp.onnx --loss cross-entropy --batch-size 10
+    --threads 1 --quiet --metric confusion-matrix)
 check "val-split" "${split[@]}" --out "$DIR/split" --checkpoint-every 4
 check "a fifth of each class is held back" py '
 out = sys.argv[1]
@@ -203,7 +203,7 @@ rm -r "$DIR/split_again/checkpoints/step-000000020" "$DIR/split_again/model.onnx
 check "resumed" "${split[@]}" --resume "$DIR/split_again" --checkpoint-every 4
 check "a resumed run has the same samples" same_run "$DIR/split" "$DIR/split_again"
 refused 2 "--val-split was '0.2', is '0.3'" "${split[@]}" --resume "$DIR/split_again" --val-split 0.3 --epochs 3
-check "split over processes" "$dpexec" launch -n 3 -- "${split[@]:1}" --out "$DIR/split_3"
+check "split over processes" "$dpexec" launch -n 3 -- "${split[@]:9}" "${split[@]:1:6}" --out "$DIR/split_3"
 check "and over devices" "${split[@]}" --devices 'cpu*3' --out "$DIR/split_devices"
 check "three processes have the same samples" same_run "$DIR/split_3" "$DIR/split_devices"
 refused 2 "--val-split evaluates on a part of --data" "${split[@]}" --val "$DIR/first.npz"

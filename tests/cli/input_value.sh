@@ -6,9 +6,9 @@ serve_python
 
 rate=tests/obeyed/input_value_rate/model.onnx
 scale=tests/obeyed/input_value_scale/model.onnx
-data=(--data tests/obeyed/input_value_rate/data.npz --loss mse --threads 1 --quiet)
+data=(--data tests/obeyed/input_value_rate/data.npz --loss mse --threads 1)
 run=$DIR/run
-train=("$dpexec" train "$rate" "${data[@]}" --batch-size 6 --checkpoint-every 2)
+train=("$dpexec" train "$rate" "${data[@]}" --quiet --batch-size 6 --checkpoint-every 2)
 
 # ---- what is stored and compared ----
 check "a run" "${train[@]}" --steps 2 --input-value sr=16000 --out "$run"
@@ -21,7 +21,7 @@ check "as if it had not ended" "${train[@]}" --steps 4 --input-value sr=16000 --
 check "it is the same" cmp "$run/model.onnx" "$DIR/once/model.onnx"
 check "on replicas" "${train[@]}" --steps 4 --input-value sr=16000 --devices 'cpu*3' --out "$DIR/three"
 
-scaled=("$dpexec" train "$scale" "${data[@]}" --batch-size 6 --checkpoint-every 2 --input-value pair=1,2)
+scaled=("$dpexec" train "$scale" "${data[@]}" --quiet --batch-size 6 --checkpoint-every 2 --input-value pair=1,2)
 check "another model" "${scaled[@]}" --steps 2 --input-value weight=2 --out "$DIR/scaled"
 refused 2 "--input-value was 'pair=1,2;weight=2', is 'pair=1,2;weight=3'" "${scaled[@]}" --steps 4 --input-value weight=3 --resume "$DIR/scaled"
 

@@ -11,7 +11,7 @@ folder=tests/networks
 measure() {
     local name=$1
     shift
-    if ! timeout 60 "$dpexec" train "$@" --quiet --no-shuffle --threads 1 --trace "$DIR/trace.json" >"$DIR/log" 2>&1; then
+    if ! timeout 60 "$dpexec" train "$@" --quiet --trace "$DIR/trace.json" >"$DIR/log" 2>&1; then
         fail "$name: dpexec: $(tail -1 "$DIR/log")"
     elif "$python" $folder/kernels.py --top 6 "$DIR/trace.json" >"$DIR/log" 2>&1; then
         pass
@@ -27,6 +27,6 @@ for name in $($python $folder/check.py --list); do
     measure "$name" "${args[@]}"
 done
 while read -r name loss; do
-    measure "$name" "$DIR/$name.onnx" --data "$DIR/$name.npz" --loss "$loss" --batch-size 32 --steps 20
+    measure "$name" "$DIR/$name.onnx" --data "$DIR/$name.npz" --loss "$loss" --batch-size 32 --steps 20 --no-shuffle --threads 1
 done < <($python $folder/patterns.py "$DIR")
 finish

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 data=tests/oracle/data
 mlp=(train models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --steps 12 --lr 0.01 --momentum 0.9 --threads 1 --quiet)
-forever=("${mlp[@]}" --steps 100000000)
+forever=("${mlp[@]/#12/100000000}")
 
 # The processes that a launcher has started, in the order of their ranks.
 children() { pgrep -P "$1"; }
@@ -47,7 +47,7 @@ check 'three processes' "$dpexec" launch -n 3 -- "${mlp[@]}" --devices 'cpu:{ran
 check 'the bytes of three processes' same_run "$DIR/alone" "$DIR/three"
 check 'one process' "$dpexec" launch -n 1 -- "${mlp[@]}" --devices 'cpu*3' --out "$DIR/one"
 check 'the bytes of one process' same_run "$DIR/alone" "$DIR/one"
-check 'more processes than the limit of open files was for' bash -c 'ulimit -Sn 100; exec "$@"' - "$dpexec" launch -n 20 -- "${mlp[@]}" --steps 1
+check 'more processes than the limit of open files was for' bash -c 'ulimit -Sn 100; exec "$@"' - "$dpexec" launch -n 20 -- "${mlp[@]/#12/1}"
 refused 2 '-n 40: needs 910 open files at a time, this process may have 200' \
     bash -c 'ulimit -n 200; exec "$@"' - "$dpexec" launch -n 40 -- "${mlp[@]}"
 refused 2 '-n N is missing' "$dpexec" launch -- "${mlp[@]}"

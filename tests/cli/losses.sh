@@ -12,7 +12,7 @@ trains() {
     local name=$1 model=$2
     shift 2
     rm -rf "$DIR/run"
-    check "$model $*" "$dpexec" $here/"$model".onnx "${common[@]}" --out "$DIR/run" "$@"
+    check "$model $*" tests/cli/defaults "${common[@]}" -- "$dpexec" $here/"$model".onnx --out "$DIR/run" "$@"
     check "losses of $model $*: $(losses "$DIR/run")" near "$(losses "$DIR/run")" "$(expected "$name" 3-)"
 }
 
@@ -91,14 +91,15 @@ soft=(tests/obeyed/soft_labels/model.onnx --batch-size 5 --threads 1)
 check "probabilities in parts" "$graph_transform" "${soft[@]:0:3}" --loss cross-entropy --soft-labels --label-smoothing 0.1 --metric perplexity --replicas 3 --verify
 check "probabilities as a standard graph" "$graph_transform" "${soft[@]:0:3}" --loss cross-entropy --soft-labels --standard -o "$DIR/soft.onnx"
 rm -rf "$DIR/run" "$DIR/soft"
+probabilities=("${soft[@]}" --loss cross-entropy)
 soft+=(--data tests/obeyed/soft_labels/data.npz --loss cross-entropy)
 check "probabilities at once" "$dpexec" "${soft[@]}" --epochs 2 --out "$DIR/soft" --quiet
 check "to be resumed" "$dpexec" "${soft[@]}" --epochs 2 --steps 4 --out "$DIR/run" --quiet
 check "resumed" "$dpexec" "${soft[@]}" --epochs 2 --resume "$DIR/run" --quiet
 check "the same model" cmp "$DIR/soft/model.onnx" "$DIR/run/model.onnx"
 refused 2 "--ignore-index 1 does not go with targets that are class probabilities" "$dpexec" "${soft[@]}" --ignore-index 1
-refused 2 "--loss nll takes class numbers: --loss cross-entropy takes class probabilities" "$dpexec" "${soft[@]}" --loss nll
-refused 1 "expected class probabilities of that shape, or class numbers" "$dpexec" "${soft[@]}" --data tests/obeyed/soft_labels/hard.npz --soft-labels
+refused 2 "--loss nll takes class numbers: --loss cross-entropy takes class probabilities" "$dpexec" "${soft[@]/%cross-entropy/nll}"
+refused 1 "expected class probabilities of that shape, or class numbers" "$dpexec" "${probabilities[@]}" --data tests/obeyed/soft_labels/hard.npz --soft-labels
 /usr/bin/python3 - "$DIR" <<'END'
 import sys
 import numpy as np
@@ -106,9 +107,9 @@ given = np.load("tests/obeyed/soft_labels/data.npz")
 for name, target in {"whole": np.eye(3, dtype=np.int64)[given["target"].argmax(1)], "wide": np.ones((14, 4)), "deep": given["target"][:, :, None]}.items():
     np.savez(f"{sys.argv[1]}/{name}.npz", x=given["x"], target=target)
 END
-refused 2 "expected class probabilities as floats, or class numbers without that axis" "$dpexec" "${soft[@]}" --data "$DIR/whole.npz"
-refused 1 "targets of shape [5,4] do not fit the scores of output 'y' [5,3]" "$dpexec" "${soft[@]}" --data "$DIR/wide.npz"
-refused 2 "has more axes than the model's scores, which have 2" "$dpexec" "${soft[@]}" --data "$DIR/deep.npz"
+refused 2 "expected class probabilities as floats, or class numbers without that axis" "$dpexec" "${probabilities[@]}" --data "$DIR/whole.npz"
+refused 1 "targets of shape [5,4] do not fit the scores of output 'y' [5,3]" "$dpexec" "${probabilities[@]}" --data "$DIR/wide.npz"
+refused 2 "has more axes than the model's scores, which have 2" "$dpexec" "${probabilities[@]}" --data "$DIR/deep.npz"
 
 # Where nothing says what a loss weighs, that is said once.
 weighs="is weighed by its samples"
@@ -158,7 +159,7 @@ END
 )
 for targets in "values 0" "quarter 0.25"; do
     set -- $targets
-    check "a metric of rounding alone: $targets" test "$("$dpexec" eval "${values[@]}" --data "$DIR/$1" 2>/dev/null | python3 -c "import json, sys
+    check "a metric of rounding alone: $targets" test "$("$dpexec" eval "${values[@]/%values/$1}" 2>/dev/null | python3 -c "import json, sys
 said = json.loads(sys.stdin.readlines()[-1])
 print(said['samples'] == 43 and abs(said['eval_mae'] - $2) < $rounding)")" = True
 done

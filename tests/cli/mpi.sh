@@ -77,7 +77,7 @@ bytes() {
     for n in 1 2 3 4 5; do same "$1" mlp $n "${mlp[@]}"; done
     same "$1" adamw 3 "${cnn[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --metric accuracy --val $data/fashion.npz --eval-every 2
     same "$1" cnn 2 "${cnn[@]}"
-    same "$1" few 4 "${mlp[@]}" --batch-size 3
+    same "$1" few 4 "${mlp[@]/#10/3}"
     same "$1" dropout 3 "${dropout[@]}"
     same "$1" dropout-of-5 2 "${dropout[@]}" --replicas 5
     same "$1" local 2 "${cnn[@]}" --bn local --replicas 3
@@ -126,20 +126,20 @@ resumes() {
 }
 
 # The checkpoint of a run that was ended is one to go on from.
-goes_on() { check "$1: a checkpoint of the ended run" "$dpexec" "${mlp[@]}" --devices "cpu*$2" --steps 20 --resume "$DIR/ended"; }
+goes_on() { check "$1: a checkpoint of the ended run" "$dpexec" "${mlp[@]/#12/20}" --devices "cpu*$2" --resume "$DIR/ended"; }
 
 differences() {
     # shellcheck disable=SC2016
-    launch "$1" 2 '[ $rank = 0 ] || set -- "$@" --lr 0.5' "${mlp[@]}"
+    launch "$1" 2 '[ $rank = 0 ] || set -- "${@/#0.01/0.5}"' "${mlp[@]}"
     ends "$1" "rank 1 has --lr '0.5', rank 0 '0.01'"
     # shellcheck disable=SC2016
-    launch "$1" 2 '[ $rank = 0 ] || set -- "$@" --data '$data/digits_ignored.npz "${mlp[@]}"
+    launch "$1" 2 '[ $rank = 0 ] || set -- "${@/%digits.npz/digits_ignored.npz}"' "${mlp[@]}"
     ends "$1" '--data of digest'
     # shellcheck disable=SC2016
-    launch "$1" 2 '[ $rank = 0 ] || { shift; set -- models/fashion_cnn.onnx "$@" --data '$data/fashion.npz'; }' "${mlp[@]}"
+    launch "$1" 2 '[ $rank = 0 ] || { shift; set -- models/fashion_cnn.onnx "${@/%digits.npz/fashion.npz}"; }' "${mlp[@]}"
     ends "$1" 'a model of digest'
     # shellcheck disable=SC2016
-    launch "$1" 3 '[ $rank != 2 ] || set -- "$@" --data missing.npz' "${mlp[@]}"
+    launch "$1" 3 '[ $rank != 2 ] || set -- "${@/%*digits.npz/missing.npz}"' "${mlp[@]}"
     ends "$1" 'missing.npz' 'rank 2 of 3: '
 }
 
@@ -159,7 +159,7 @@ ended_by() {
     shift 2
     while [ $# -gt 0 ] && [ "$1" != -- ]; do said+=("$1"); shift; done
     rm -rf "$DIR/ended"
-    launch "$library" 3 '' "${mlp[@]}" "${@:2}" --steps 100000000 --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
+    launch "$library" 3 '' "${mlp[@]/#12/100000000}" "${@:2}" --checkpoint-every 5 --world-timeout 4 --out "$DIR/ended"
     begun
     kill "-$signal" "$(cat "$DIR/pid-1")"
     ends "$library" "${said[@]}"

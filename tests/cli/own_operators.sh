@@ -111,7 +111,7 @@ refused 1 "StatisticsCollect norm (output 'StatisticsCollect_" "$graph_transform
     --replicas 3 --verify
 check "it names the type" grep -q "no reference kernel for float64" "$DIR/refused.err"
 refused 1 "no kernel computes" "$dpexec" $model "${how[@]}" --operators "$DIR/narrow.so"
-check "float32" "$dpexec" $model "${how[@]}" --dtype float32 --operators "$DIR/narrow.so"
+check "float32" "$dpexec" $model "${how[@]/%64/32}" --operators "$DIR/narrow.so"
 
 # What is wrong with a library.
 flawed() { # NAME TEXT SED: the example, changed

@@ -28,24 +28,25 @@ for replicas in 1 2 3 5; do
     trains words words-$replicas "${words[@]}" --replicas $replicas
 done
 # Micro-batches of other lengths than their group's.
-trains encoder accumulated "${encoder[@]}" --batch-size 2 --accumulate 2 --replicas 2
+trains encoder accumulated "${encoder[@]/#4/2}" --accumulate 2 --replicas 2
 
 # Batches of like lengths, in an order that seed and epoch decide; a run goes on in it, and not in another.
 like=(--group-by-length --seed 3)
+shuffled=("${encoder[@]/--no-shuffle/--debug}")
 for replicas in 1 3; do
-    trains encoder-grouped grouped-$replicas "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --replicas $replicas
-    trains words-grouped grouped-words-$replicas "${words[@]/--no-shuffle/--quiet}" "${like[@]}" --replicas $replicas
+    trains encoder-grouped grouped-$replicas "${shuffled[@]}" "${like[@]}" --replicas $replicas
+    trains words-grouped grouped-words-$replicas "${words[@]/--no-shuffle/--debug}" "${like[@]}" --replicas $replicas
 done
-check "grouped, to be resumed" "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --steps 4 --out "$DIR/like"
-refused 2 "group-by-length was 'given', is ''" "${encoder[@]/--no-shuffle/--quiet}" --seed 3 --resume "$DIR/like"
-check "grouped, resumed" "${encoder[@]/--no-shuffle/--quiet}" "${like[@]}" --resume "$DIR/like"
+check "grouped, to be resumed" "${shuffled[@]/#10/4}" "${like[@]}" --out "$DIR/like"
+refused 2 "group-by-length was 'given', is ''" "${shuffled[@]}" --seed 3 --resume "$DIR/like"
+check "grouped, resumed" "${shuffled[@]}" "${like[@]}" --resume "$DIR/like"
 check "the bits of groups behind a resume" same_run "$DIR/grouped-1" "$DIR/like"
 refused 2 "--group-by-length: no array of the data is of sequences" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy \
     --group-by-length --quiet
 
 # Numbers in the padding of a file, be they none, and how far the file is padded, change nothing; how far batches are, no more than rounding.
 for data in zeros nan huge longer; do
-    check "padding of $data" "${encoder[@]}" --data $here/encoder_$data.npz --replicas 3 --out "$DIR/$data"
+    check "padding of $data" "${encoder[@]/%encoder.npz/encoder_$data.npz}" --replicas 3 --out "$DIR/$data"
     check "the bits with padding of $data" same_run "$DIR/encoder-3" "$DIR/$data"
 done
 check "padded further" "${encoder[@]}" --pad-multiple 16 --replicas 3 --out "$DIR/further"
@@ -65,9 +66,9 @@ for replicas in 1 2 3 5; do
     trains words words-own-$replicas "${words[@]}" "${own[@]}" --replicas $replicas
     check "losses of own lengths on $replicas" within 1e-12 "$(losses "$DIR/encoder-own-$replicas")" "$(losses "$DIR/encoder-$replicas")"
 done
-trains encoder accumulated-own "${encoder[@]}" "${own[@]}" --batch-size 2 --accumulate 2 --replicas 2
+trains encoder accumulated-own "${encoder[@]/#4/2}" "${own[@]}" --accumulate 2 --replicas 2
 for data in nan huge; do
-    check "own lengths, padding of $data" "${encoder[@]}" "${own[@]}" --data $here/encoder_$data.npz --replicas 3 --out "$DIR/own-$data"
+    check "own lengths, padding of $data" "${encoder[@]/%encoder.npz/encoder_$data.npz}" "${own[@]}" --replicas 3 --out "$DIR/own-$data"
     check "the bits of own lengths with padding of $data" same_run "$DIR/encoder-own-3" "$DIR/own-$data"
 done
 check "own lengths in multiples" "${encoder[@]}" "${own[@]}" --pad-multiple 4 --replicas 3 --out "$DIR/own-further"
@@ -85,9 +86,9 @@ assert computed("encoder-2") == (42 * tensors, (4 * 7 + 4 * 6 + 2 * 9) * tensors
 assert computed("encoder-own-2") == (42 * tensors, (2 * 7 + 2 * 5 + 2 * 6 + 2 * 4 + 2 + 9) * tensors), computed("encoder-own-2")
 assert computed("encoder-own-3") == (42 * tensors, (2 * 7 + 2 + 5 + 2 * 6 + 4 + 4 + 2 + 9) * tensors), computed("encoder-own-3")
 PY
-check "own lengths, to be resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --steps 4 --out "$DIR/own-resumed"
+check "own lengths, to be resumed" "${encoder[@]/#10/4}" "${own[@]}" --replicas 3 --out "$DIR/own-resumed"
 check "a copy of that" cp -r "$DIR/own-resumed" "$DIR/own-changed"
-says "--pad-to was 'replica', is 'auto' from here on" "${encoder[@]/--quiet/--no-shuffle}" --replicas 3 --resume "$DIR/own-changed"
+says "--pad-to was 'replica', is 'auto' from here on" "${encoder[@]/--quiet/--debug}" --replicas 3 --resume "$DIR/own-changed"
 check "own lengths, resumed" "${encoder[@]}" "${own[@]}" --replicas 3 --resume "$DIR/own-resumed"
 check "the bits of own lengths behind a resume" same_run "$DIR/encoder-own-3" "$DIR/own-resumed"
 
@@ -119,8 +120,8 @@ plain=("${common[@]}" --data $here/short.npz)
 check "positions left open" "$dpexec" tests/cli/losses/open.onnx "${plain[@]}" --out "$DIR/open"
 check "six positions" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --class-axis 2 --replicas 2 --out "$DIR/fixed"
 check "losses of six positions: $(losses "$DIR/fixed")" within 1e-12 "$(losses "$DIR/fixed")" "$(losses "$DIR/open")"
-says "no input of the model gets their lengths" "$dpexec" tests/cli/losses/open.onnx "${plain[@]/--quiet/--no-shuffle}"
-refused 2 "input 'x' is [?,6], the data's array is of sequences, at most [10,9]" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]}" --data $here/long.npz
+says "no input of the model gets their lengths" "$dpexec" tests/cli/losses/open.onnx "${plain[@]/--quiet/--debug}"
+refused 2 "input 'x' is [?,6], the data's array is of sequences, at most [10,9]" "$dpexec" tests/cli/losses/fixed.onnx "${plain[@]/%short.npz/long.npz}"
 
 # Evaluation of batches of other lengths is that of the whole; the loss counts labels, not positions.
 for name in encoder words; do
@@ -135,16 +136,17 @@ check "accuracy of what there is: $right" awk -v a="$right" -v b="$(expected rig
 # Processes read their own sequences, and pad them to the longest of all; a run goes on where it stopped.
 check "two processes" together 2 "${encoder[@]:1}" --out "$DIR/world"
 check "the bits of two processes" same_run "$DIR/encoder-2" "$DIR/world"
-check "to be resumed" "${encoder[@]}" --steps 4 --out "$DIR/resumed"
+check "to be resumed" "${encoder[@]/#10/4}" --out "$DIR/resumed"
 check "resumed" "${encoder[@]}" --resume "$DIR/resumed"
 check "the bits behind a resume" same_run "$DIR/encoder-1" "$DIR/resumed"
-check "begun with zeros" "${encoder[@]}" --data $here/encoder_zeros.npz --steps 4 --out "$DIR/other-file"
-check "goes on with other numbers in the padding" "${encoder[@]}" --data $here/encoder_nan.npz --resume "$DIR/other-file"
+zeros=("${encoder[@]/%encoder.npz/encoder_zeros.npz}")
+check "begun with zeros" "${zeros[@]/#10/4}" --out "$DIR/other-file"
+check "goes on with other numbers in the padding" "${encoder[@]/%encoder.npz/encoder_nan.npz}" --resume "$DIR/other-file"
 check "the bits behind that" same_run "$DIR/encoder-1" "$DIR/other-file"
-check "begun to be padded further" "${encoder[@]}" --steps 4 --out "$DIR/wider"
-says "--resume: --pad-multiple was '1', is '4' from here on" "${encoder[@]/--quiet/--no-shuffle}" --pad-multiple 4 --resume "$DIR/wider"
+check "begun to be padded further" "${encoder[@]/#10/4}" --out "$DIR/wider"
+says "--resume: --pad-multiple was '1', is '4' from here on" "${encoder[@]/--quiet/--debug}" --pad-multiple 4 --resume "$DIR/wider"
 check "losses when padded further behind a resume" within 1e-12 "$(losses "$DIR/wider")" "$(losses "$DIR/encoder-1")"
-refused 2 "data by digest was" "${encoder[@]}" --padding x=1 --steps 12 --resume "$DIR/resumed"
+refused 2 "data by digest was" "${encoder[@]/#10/12}" --padding x=1 --resume "$DIR/resumed"
 
 # Predictions have the positions that there are: those of a sample alone, which nothing pads.
 arrays() {
@@ -197,16 +199,16 @@ refused 2 "--input y.offsets: there is no --input y" "$dpexec" "${of_words[@]}" 
 refused 2 "--mask is for sequences" "$dpexec" run $here/encoder.onnx --input "x=$DIR/x0.npy" --mask mask --out "$DIR/no"
 
 # What is told, and what is refused.
-loud=("${encoder[@]/--quiet/--no-shuffle}")
-says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' gets 1 at their padding" "${loud[@]}" --steps 1
-says "the sequences of 'words': input 'lengths' gets their lengths" "${words[@]/--quiet/--no-shuffle}" --lengths lengths=words --steps 1
-says "along axis 2, as the targets' shape says" "${loud[@]}" --steps 1
+loud=("${encoder[@]/--quiet/--debug}")
+says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' gets 1 at their padding" "${loud[@]/#10/1}"
+says "the sequences of 'words': input 'lengths' gets their lengths" "${words[@]/--quiet/--debug}" --lengths lengths=words
+says "along axis 2, as the targets' shape says" "${loud[@]/#10/1}"
 says "--data $here/encoder.npz: sequences have 8 lengths, and 4 programs are kept" "${loud[@]}" --programs 4
 says "8 lengths, each choice of which for the replicas is a program, and 32 are kept" "${loud[@]}" "${own[@]}"
 "${loud[@]}" --programs 4 --pad-multiple 3 >"$DIR/log" 2>&1 # 3, 6 and 9
 check "three lengths are few" test "$(grep -c "programs are kept" "$DIR/log")" = 0
-refused 1 "sample 3: " "${encoder[@]}" --data $here/encoder_bad.npz --replicas 2
-refused 2 "--loss mse cannot leave out" "${encoder[@]}" --loss mse
+refused 1 "sample 3: " "${encoder[@]/%encoder.npz/encoder_bad.npz}" --replicas 2
+refused 2 "--loss mse cannot leave out" "${encoder[@]/#cross-entropy/mse}"
 refused 2 "--padding mask=1: no input or target of that name has sequences" "${encoder[@]}" --padding mask=1
 refused 2 "--padding x=far: expected NAME=VALUE, a number" "${encoder[@]}" --padding x=far
 refused 2 "'words' is int64, which has no such number" "${words[@]}" --padding words=0.5

@@ -155,10 +155,11 @@ for kind in "plain $all" "wide $all" "comment $((2 * behind)) $behind" "behind $
     check "the same data, $name" cmp "$DIR/$name-2/model.onnx" "$DIR/deflated-2/model.onnx"
 done
 spoilt="spoilt.npz: x: damaged: the checksum is not the archive's"
-for role in --data --val; do
-    refused 1 "$spoilt" "$dpexec" "${mlp[@]}" --data "$DIR/plain.npz" $role "$DIR/spoilt.npz"
+for role in spoilt "plain.npz --val $DIR/spoilt"; do
+    # shellcheck disable=SC2086     # several words
+    refused 1 "$spoilt" "$dpexec" "${mlp[@]}" --data $DIR/$role.npz
     for n in 2 3; do
-        refused 1 "$spoilt" "$dpexec" launch -n $n -- "${mlp[@]}" --data "$DIR/plain.npz" $role "$DIR/spoilt.npz"
+        refused 1 "$spoilt" "$dpexec" launch -n $n -- "${mlp[@]}" --data $DIR/$role.npz
         check "all of $n say so" test "$(grep -c 'spoilt.npz: x: damaged' "$DIR/refused.err")" = $n
     done
 done

@@ -62,7 +62,7 @@ mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size
 for n in 1 2 3 4; do run "$DIR/cuda$n" "${mlp[@]}" --devices "cuda*$n" --reproducible; done
 for n in 2 3 4; do check "the bytes of 1 and $n GPUs" same_run "$DIR/cuda1" "$DIR/cuda$n"; done
 refused 2 '--tune chooses algorithms by measuring' "$dpexec" "${mlp[@]}" --devices cuda --reproducible --tune
-says "added in the library's order" "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --devices 'cuda*3'
+says "added in the library's order" "$dpexec" "${mlp[@]/--quiet/--debug}" --devices 'cuda*3'
 unset DPEXEC_CUDA_PLUGIN
 
 losses() { sed -nE 's/.*"loss":([^,}]+).*/\1/p' "$1/metrics.jsonl"; }
@@ -78,19 +78,19 @@ close() {
 agree() {
     local name=$1
     shift
-    run "$DIR/$name-1" "$@" --steps 20 --threads 1 --quiet --replicas 1
+    run "$DIR/$name-1" "$@" --threads 1 --quiet --replicas 1
     for r in 2 3 4 7; do
-        run "$DIR/$name-$r" "$@" --steps 20 --threads 1 --quiet --replicas $r --devices "cpu*$((r > 2 ? 2 : r))"
+        run "$DIR/$name-$r" "$@" --threads 1 --quiet --replicas $r --devices "cpu*$((r > 2 ? 2 : r))"
         check "$name: $r replicas as 1" close "$DIR/$name-1" "$DIR/$name-$r"
         rm -rf "${DIR:?}/$name-$r"
     done
 }
-agree mlp models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle
+agree mlp models/mlp.onnx --data $data/digits.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle --steps 20
 agree ignore models/mlp.onnx --data $data/digits_ignored.npz --loss cross-entropy --ignore-index -1 --class-weights $data/class_weights_10.npy \
-    --batch-size 5 --lr 0.01 "${sgd[@]}" --no-shuffle
-agree chunk models/mlp.onnx --data $data/digits.npz --loss cross-entropy --split chunk --batch-size 10 --lr 0.01 --no-shuffle
-agree fashion_cnn models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 16 --lr 0.005 "${sgd[@]}" --no-shuffle
-agree fashion_cnn_10 models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle
+    --batch-size 5 --lr 0.01 "${sgd[@]}" --no-shuffle --steps 20
+agree chunk models/mlp.onnx --data $data/digits.npz --loss cross-entropy --split chunk --batch-size 10 --lr 0.01 --no-shuffle --steps 20
+agree fashion_cnn models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 16 --lr 0.005 "${sgd[@]}" --no-shuffle --steps 20
+agree fashion_cnn_10 models/fashion_cnn.onnx --data $data/fashion.npz --loss cross-entropy --batch-size 10 --lr 0.01 "${sgd[@]}" --no-shuffle --steps 20
 for name in resnet20-sgd transformer-sgd unet-class-weights transformer-ignore-smoothing; do
     mapfile -t args < <("${PYTHON:-/usr/bin/python3}" tests/oracle/compare.py --args $name)
     agree $name "${args[@]}"

@@ -98,7 +98,7 @@ gathers() {
 }
 check 'small parameters are put together at once' test "$(gathers) $(gathers --replicas 4)" = '2 4'
 says 'as a process of its own: ' "$dpexec" train "${train[@]}" --devices 'cpu*2' --shard parameters --dry-run
-says 'the sums of --accumulate stay whole' "$dpexec" "${mlp[@]/--quiet/--no-shuffle}" --steps 1 --accumulate 2 --devices 'cpu*2' --shard gradients
+says 'the sums of --accumulate stay whole' "$dpexec" "${mlp[@]/--quiet/--debug}" --steps 1 --accumulate 2 --devices 'cpu*2' --shard gradients
 # As many bytes travel as without (67.3 KiB), but for biases and, with a norm, the sums of which it is made.
 for norm in 0 1; do says 'sends 68.' "$graph_transform" "${train[@]}" --clip-norm $norm --devices 'cpu*2' --shard optimizer --report; done
 

@@ -91,13 +91,13 @@ refused 1 "of another run" "$dpexec" "${mlp[@]}" --steps 60 --resume "$DIR/whole
 cp "$DIR/whole/args.json" "$DIR/args"
 for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last"; do
     # shellcheck disable=SC2086
-    refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
+    refused 2 "a run goes on as it began: ${other%% *} was" tests/cli/defaults --momentum 0.9 -- "$dpexec" "${any[@]}" $other --steps 90 --resume "$DIR/whole"
 done
 # A pattern that is new is judged by what it changes.
 refused 2 "'conv1.weight' was trained in that run, and --freeze 'conv*' fixes it now" "$dpexec" "${cnn[@]}" --freeze 'conv*' --steps 90 --resume "$DIR/whole"
 # Whatever else changes what is computed, all at once; the data by its numbers, the replicas by how many there are.
 python=${PYTHON:-/usr/bin/python3}
-check "other labels" "$python" - "$fashion" "$DIR/labels.npz" <<'PY'
+check "other labels" "$python" - "$fashion" "$DIR/other.npz" <<'PY'
 import sys, numpy as np
 d = dict(np.load(sys.argv[1]))
 y = next(k for k in d if d[k].dtype.kind in "iu")
@@ -106,12 +106,13 @@ d[y][-1] = (d[y][-1] + 1) % 10
 np.savez(sys.argv[2], **d)
 PY
 for other in "--label-smoothing 0.1" "--weight-decay 0.01" "--precision bfloat16" "--split chunk" "--bn local" "--clip-norm 1" \
-             "--momentum 0.8" "--batch-size 8" "--bn-variance unbiased" "--ignore-index 3"; do
+             "--momentum 0.8" "--bn-variance unbiased" "--ignore-index 3"; do
     # shellcheck disable=SC2086
-    refused 2 "a run goes on as it began: ${other%% *} was" "$dpexec" "${cnn[@]}" $other --steps 90 --resume "$DIR/whole"
+    refused 2 "a run goes on as it began: ${other%% *} was" tests/cli/defaults --momentum 0.9 -- "$dpexec" "${any[@]}" $other --steps 90 --resume "$DIR/whole"
 done
-refused 2 '2 replicas on 3 devices' "$dpexec" "${cnn[@]}" --devices 'cpu*3' --steps 90 --resume "$DIR/whole"
-refused 2 "--data by digest was" "$dpexec" "${cnn[@]}" --data "$DIR/labels.npz" --steps 90 --resume "$DIR/whole"
+refused 2 "a run goes on as it began: --batch-size was" "$dpexec" "${cnn[@]/#9/8}" --steps 90 --resume "$DIR/whole"
+refused 2 '2 replicas on 3 devices' "$dpexec" "${cnn[@]/#cpu\*2/cpu*3}" --steps 90 --resume "$DIR/whole"
+refused 2 "--data by digest was" "$dpexec" "${cnn[@]/#"$fashion"/$DIR/other.npz}" --steps 90 --resume "$DIR/whole"
 refused 2 "--clip-norm was '0', is '1'" "$dpexec" "${cnn[@]}" --clip-norm 1 --split chunk --lr 0.5 --steps 90 --resume "$DIR/whole"
 check "both are named" grep -q "; --split was 'balanced', is 'chunk'" "$DIR/refused.err"
 check "args.json of a refused resume" cmp "$DIR/whole/args.json" "$DIR/args"
@@ -125,8 +126,8 @@ check "the same rate in other words" "$dpexec" "${cnn[@]}" --lr 0.01 --steps 63 
 check "is not told" test ! -s "$DIR/check.log" -o -z "$(grep from "$DIR/check.log")"
 check "a longer run" "$dpexec" "${cnn[@]}" --steps 70 --out "$DIR/longer"
 cp -r "$DIR/whole" "$DIR/moved"
-check "goes on on one device" "$dpexec" "${cnn[@]}" --devices cpu:0 --steps 65 --resume "$DIR/moved"
-check "and again, the replicas named" "$dpexec" "${cnn[@]}" --devices cpu:0 --replicas 2 --steps 70 --resume "$DIR/moved"
+check "goes on on one device" "$dpexec" "${cnn[@]/#cpu\*2/cpu:0}" --steps 65 --resume "$DIR/moved"
+check "and again, the replicas named" "$dpexec" "${cnn[@]/#cpu\*2/cpu:0}" --replicas 2 --steps 70 --resume "$DIR/moved"
 check "the same run" same_run "$DIR/moved" "$DIR/longer"
 
 # Other replicas, where they are asked for: the same but for rounding, whose last bits they change; not what each replica's batch-norms find.
@@ -136,9 +137,9 @@ check "that is kept" grep -q '"replicas": "3"' "$DIR/parts/args.json"
 check "near the same run" "$python" tests/worlds/near.py 1e-5 "$DIR/parts/checkpoints/step-000000070/state.safetensors" \
     "$DIR/longer/checkpoints/step-000000070/state.safetensors"
 differ "$DIR/parts/model.onnx" "$DIR/longer/model.onnx" || fail "other replicas have the same bits"
-says "--threads was '1', is '2' from here on: the last bits depend on it" "$dpexec" "${cnn[@]}" --threads 2 --steps 71 --resume "$DIR/parts"
+says "--threads was '1', is '2' from here on: the last bits depend on it" "$dpexec" "${cnn[@]/#1/2}" --steps 71 --resume "$DIR/parts"
 check "a run of local statistics" "$dpexec" "${cnn[@]}" --bn local --steps 3 --out "$DIR/statistics"
-refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]}" --bn local --devices cpu:0 --replicas 1 --steps 4 --resume "$DIR/statistics"
+refused 2 "--replicas was '2', is '1'" "$dpexec" "${cnn[@]/#cpu\*2/cpu:0}" --bn local --replicas 1 --steps 4 --resume "$DIR/statistics"
 
 cp -r "$DIR/whole" "$DIR/kept"
 check "as many programs as one likes" "$dpexec" "${cnn[@]}" --programs 5 --plan-memory 4G --steps 70 --resume "$DIR/kept"

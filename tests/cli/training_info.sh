@@ -57,7 +57,7 @@ go() {
     local model=$1 out=$2
     shift 2
     rm -rf "$DIR/steps/$out"
-    "$dpexec" train "$DIR/steps/$model.onnx" --data "$DIR/steps/data.npz" "${by_file[@]}" --no-shuffle --dtype float64 --threads 1 --quiet \
+    tests/cli/defaults "${by_file[@]}" -- "$dpexec" train "$DIR/steps/$model.onnx" --data "$DIR/steps/data.npz" --no-shuffle --dtype float64 --threads 1 --quiet \
         --out "$DIR/steps/$out" "$@" >"$DIR/log" 2>&1 || cat "$DIR/log"
 }
 # as_numpy OUT COLUMN FROM: the losses of that step of each iteration, from that iteration on.
@@ -159,8 +159,8 @@ import numpy as np
 r = np.random.RandomState(1)
 np.savez(sys.argv[1], x=r.normal(size=(12, 64)).astype(np.float32), target=r.randint(0, 10, 12))' "$DIR/rows.npz"
 "$graph_transform" models/mlp.onnx "${what[@]}" --batch-size 6 --dtype float64 --training-info --standard -o "$DIR/standard.onnx"
-"$dpexec" train models/mlp.onnx "${what[@]}" "${run[@]}" --data "$DIR/rows.npz" --out "$DIR/given" >"$DIR/log" 2>&1 || cat "$DIR/log"
-"$dpexec" train "$DIR/standard.onnx" --loss output:loss --optimizer file "${run[@]}" --data "$DIR/rows.npz" --out "$DIR/read" \
+"$dpexec" train models/mlp.onnx "${what[@]}" "${run[@]/%images.npz/rows.npz}" --out "$DIR/given" >"$DIR/log" 2>&1 || cat "$DIR/log"
+"$dpexec" train "$DIR/standard.onnx" --loss output:loss --optimizer file "${run[@]/%images.npz/rows.npz}" --out "$DIR/read" \
     >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "written in operators of ONNX and read" losses given read
 check "which they are" /usr/bin/python3 -c '

@@ -101,8 +101,8 @@ check "its plan" grep -q "^the last of the batches of a step, and its update: " 
 check "what the generator makes is made once" [ "$("${graph[@]}" --until take-turns | grep -c '= ConvTranspose(')" = 2 ]
 
 # One player alone, where the other's parameters are frozen: no gradient of them is summed over devices.
-frozen=(--group "$d" --turns --freeze generator.*)
-"${floats[@]}" --steps 3 --devices 'cpu*2' "${frozen[@]}" --out "$DIR/alone" >"$DIR/log" 2>&1 || cat "$DIR/log"
+frozen=(--group "$d" --freeze generator.*)
+"${floats[@]}" --steps 3 --devices 'cpu*2' "${frozen[@]}" --turns --out "$DIR/alone" >"$DIR/log" 2>&1 || cat "$DIR/log"
 check "the discriminator alone changes" /usr/bin/python3 - "$DIR/alone/model.onnx" <<'END'
 import sys, onnx
 from onnx import numpy_helper
@@ -119,7 +119,7 @@ print(*sorted({word.split('.')[0] for c in json.load(sys.stdin)['collectives'] i
 }
 check "gradients of both are summed" test "$(reductions --group "$d" --group "$g")" = "discriminator generator"
 check "the discriminator's alone are" test "$(reductions "${frozen[@]}")" = "discriminator"
-refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats[@]}" --steps 1 --group "$g" "${frozen[@]}"
+refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats[@]}" --steps 1 --group "$g" "${frozen[@]}" --turns
 
 refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; these have none: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns

@@ -24,7 +24,7 @@ same mlp4 4 "${mlp[@]}"
 same cnn 2 "${cnn[@]}"
 same adamw 3 "${cnn[@]}" --optimizer adamw --clip-norm 1 --accumulate 2 --metric accuracy --val $data/fashion.npz --eval-every 3
 same local 4 "${cnn[@]}" --bn local --replicas 6
-same few 4 "${mlp[@]}" --batch-size 3
+same few 4 "${mlp[@]/#10/3}"
 check 'without --out' together 2 "${mlp[@]}"
 
 # ---- waiting to meet ----
@@ -40,20 +40,20 @@ check 'an address of one machine' grep -qF 'only this machine reaches' "$DIR/ran
 
 # ---- stopping and going on ----
 
-check 'the first half' together 2 "${cnn[@]}" --steps 3 --out "$DIR/half"
-check 'the second half' together 2 "${cnn[@]}" --steps 6 --resume "$DIR/half"
+check 'the first half' together 2 "${cnn[@]/#6/3}" --out "$DIR/half"
+check 'the second half' together 2 "${cnn[@]}" --resume "$DIR/half"
 check 'the bytes of a resumed run' same_run "$DIR/cnn-1" "$DIR/half"
 
 # With as many replicas as it began with, on whatever there is now.
-check 'four processes begin' together 4 "${mlp[@]}" --steps 5 --out "$DIR/fewer"
-check 'three go on' together 3 "${mlp[@]}" --steps 8 --resume "$DIR/fewer"
-check 'two devices go on' "$dpexec" "${mlp[@]}" --devices 'cpu*2' --steps 10 --resume "$DIR/fewer"
-check 'launched ones end it' "$dpexec" launch -n 2 -- train "${mlp[@]}" --steps 12 --resume "$DIR/fewer"
+check 'four processes begin' together 4 "${mlp[@]/#12/5}" --out "$DIR/fewer"
+check 'three go on' together 3 "${mlp[@]/#12/8}" --resume "$DIR/fewer"
+check 'two devices go on' "$dpexec" "${mlp[@]/#12/10}" --devices 'cpu*2' --resume "$DIR/fewer"
+check 'launched ones end it' "$dpexec" launch -n 2 -- train "${mlp[@]/#12/12}" --resume "$DIR/fewer"
 check 'the bytes of one process' same_run "$DIR/mlp4-1" "$DIR/fewer"
 refused 2 '--replicas 4: fewer than the 6 devices' "$dpexec" launch -n 3 -- train "${mlp[@]}" --devices 'cpu*2' --resume "$DIR/fewer"
 
 next_port
-for r in 0 1; do start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/stopped"; done
+for r in 0 1; do start $r 2 "${mlp[@]/#12/100000000}" --out "$DIR/stopped"; done
 until [ -s "$DIR/stopped/metrics.jsonl" ]; do sleep 0.05; done
 kill -TERM "$(cat "$DIR/pid-1")"
 wait
@@ -142,7 +142,7 @@ refused 2 '--dry-run plans one process' "$dpexec" "${mlp[@]}" --world 2 --rank 1
 # Differences are listed, all of them, by every rank.
 next_port
 start 0 2 "${mlp[@]}"
-start 1 2 "${mlp[@]}" --lr 0.5 --seed 3 --devices 'cpu*2' --no-shuffle
+start 1 2 "${mlp[@]/#0.01/0.5}" --seed 3 --devices 'cpu*2' --no-shuffle
 wait
 for r in 0 1; do
     for text in "rank 1 has --lr '0.5', rank 0 '0.01'" "--seed '3'" "devices '2 of the CPU', rank 0 '1 of the CPU'" '--no-shuffle'; do
@@ -151,7 +151,7 @@ for r in 0 1; do
 done
 next_port
 start 0 2 "${mlp[@]}"
-start 1 2 "${mlp[@]}" --data $data/digits_ignored.npz
+start 1 2 "${mlp[@]/%digits.npz/digits_ignored.npz}"
 wait
 tells 1 2 '--data of digest'
 next_port
@@ -164,7 +164,7 @@ tells 0 2 'a model of digest'
 next_port
 start 0 3 "${mlp[@]}"
 start 1 3 "${mlp[@]}"
-start 2 3 "${mlp[@]}" --data "$DIR/missing.npz"
+start 2 3 "${mlp[@]/#$data*/$DIR/missing.npz}"
 wait
 tells 2 1 'missing.npz'
 tells 0 1 'rank 2 of 3: '
@@ -190,7 +190,7 @@ unset DPEXEC_CUDA_PLUGIN
 
 # A killed process ends the others.
 next_port
-for r in 0 1 2; do start $r 3 "${mlp[@]}" --steps 100000000 --out "$DIR/killed"; done
+for r in 0 1 2; do start $r 3 "${mlp[@]/#12/100000000}" --out "$DIR/killed"; done
 until [ -s "$DIR/killed/metrics.jsonl" ]; do sleep 0.05; done
 kill -KILL "$(cat "$DIR/pid-1")"
 wait
@@ -199,7 +199,7 @@ tells 2 1 'rank 1 of 3: the process has gone'
 
 # One that hangs is given up.
 next_port
-for r in 0 1; do patience=2 start $r 2 "${mlp[@]}" --steps 100000000 --out "$DIR/hung"; done
+for r in 0 1; do patience=2 start $r 2 "${mlp[@]/#12/100000000}" --out "$DIR/hung"; done
 until [ -s "$DIR/hung/metrics.jsonl" ]; do sleep 0.05; done
 kill -STOP "$(cat "$DIR/pid-1")"
 until [ -s "$DIR/status-0" ]; do sleep 0.1; done
@@ -213,7 +213,7 @@ for signal in KILL STOP; do
     text='rank 2 of 4: the process has gone'
     [ $signal = KILL ] || text='nothing has come from rank 2 of 4 for 3 seconds; waiting: rank 0'
     next_port
-    for r in 0 1 2 3; do patience=3 start $r 4 "${mlp[@]}" --steps 100000000 --out "$DIR/four-$signal"; done
+    for r in 0 1 2 3; do patience=3 start $r 4 "${mlp[@]/#12/100000000}" --out "$DIR/four-$signal"; done
     until [ -s "$DIR/four-$signal/metrics.jsonl" ]; do sleep 0.05; done
     SECONDS=0
     kill -$signal "$(cat "$DIR/pid-2")"

@@ -143,7 +143,7 @@ done
 
 # A job that is cancelled, as one whose time is over, writes a checkpoint, from which the next goes on.
 rm -rf "$DIR/run"
-job 2 "$root/docs/example/slurm_tcp.sh" "${mlp[@]}" --steps 100000000 --out "$DIR/run" &
+job 2 "$root/docs/example/slurm_tcp.sh" "${mlp[@]/#12/100000000}" --out "$DIR/run" &
 waiting=$!
 for _ in {1..300}; do [ -s "$DIR/run/metrics.jsonl" ] && break; sleep 0.1; done
 scancel --user="$(id -un)"
@@ -152,6 +152,6 @@ wait $waiting
 for _ in {1..300}; do [ -z "$(squeue --noheader)" ] && break; sleep 0.1; done
 check 'a cancelled job has a checkpoint' test -n "$(ls "$DIR/run/checkpoints")"
 reached=$(tail -n 1 "$DIR/run/metrics.jsonl" | grep -o '"step":[0-9]*' | cut -d: -f2)
-check 'another goes on' job 2 "$root/docs/example/slurm_tcp.sh" "${mlp[@]}" --steps $((reached + 2)) --resume "$DIR/run"
+check 'another goes on' job 2 "$root/docs/example/slurm_tcp.sh" "${mlp[@]/#12/$((reached + 2))}" --resume "$DIR/run"
 check 'from there' grep -q "\"step\":$((reached + 2))," "$DIR/run/metrics.jsonl"
 finish

@@ -41,6 +41,10 @@ typedef struct {
         "workers", "N", "threads that make samples, in each process [1 up to 4 cores, else cores/8]"               \
     }
 
+/* Checks, without reading data, that the flag names a source whose options exist and whose files are there, and that
+ * --mean, --std and --augment go with it. */
+Status feed_check_source(const Args *a, const char *flag) CHECKED;
+Status feed_check_split(const Args *a) CHECKED; /* checks the form of --val-split */
 /* Opens the flag's data set alone, unless f->data is there; feed_open takes it later.  model NULL: not known yet.
  * f->fitted, if it is NULL, becomes the facts of the run that is resumed or whose model is evaluated. */
 Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model) CHECKED;

@@ -1,4 +1,5 @@
 /* Reads the sources of feeds: with which flags, for which inputs, and with what training fitted. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,51 @@ void feed_check_map(const Feed *f, const Args *a, Problems *wrong)
             if (!strncmp(args_nth(a, "map", k), text, n + 1))
                 problems_add(wrong, "--map: input '%s' is given twice", input);
     }
+}
+
+/* E_IO when one of the files that the source names does not exist. */
+static Status check_paths(const Source *s)
+{
+    const bool several = strchr(s->format->form, ',') && access(s->path, F_OK); /* idx:IMAGES,LABELS */
+    const char *end = s->path;
+    Status st = ST_OK;
+
+    for (const char *at = s->path; !st && *s->path && (at == s->path || *end); at = end + 1) {
+        char *path;
+
+        end = several ? at + strcspn(at, ",") : at + strlen(at);
+        if (!(path = strndup(at, (size_t)(end - at))))
+            return FAIL_NOMEM();
+        if (access(path, F_OK))
+            st = FAIL(E_IO, "%s: cannot open: %s", path, strerror(errno));
+        free(path);
+    }
+    for (const DataOption *o = s->format->options; o && o->name && !st; o++)
+        if (!strncmp(o->metavar, "FILE", strlen("FILE")) && source_value(s, o->name) &&
+            access(source_value(s, o->name), R_OK))
+            st = FAIL(E_IO, "%s: %s %s: cannot open: %s", s->text, o->name, source_value(s, o->name), strerror(errno));
+    return st;
+}
+
+Status feed_check_source(const Args *a, const char *flag)
+{
+    const char *text = args_value(a, flag);
+    char forms[DATA_FORMS];
+    Normalisation unused;
+    json_t *fitted;
+    Source s;
+    Status st;
+
+    if (!text)
+        return FAIL(E_INVALID, "--%s is missing: %s", flag, data_forms(forms));
+    TRY(source_parse(&s, text));
+    fitted = json_object();
+    st = fitted ? read_normalisation(&unused, a, flag, &s, fitted) : FAIL_NOMEM();
+    json_decref(fitted);
+    if (!st)
+        st = check_paths(&s);
+    source_free(&s);
+    return st;
 }
 
 Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model)

@@ -114,23 +114,41 @@ typedef struct {
     const Array *group; /* samples of one number stay together; NULL: each is alone */
 } Split;
 
-/* Reads "F", "F,last" or "F,group=ARRAY". */
-static Status read_split(Split *out, const Feed *f, const char *text)
+/* Reads "F", "F,last" or "F,group=ARRAY"; *group: the array's name, NULL: none. */
+static Status parse_split(Split *out, const char **group, const char *text)
 {
     const char *comma = strchr(text, ',');
     const size_t n = comma ? (size_t)(comma - text) : strlen(text);
-    Split s = { 0 };
+    Split s = { .last = comma && !strcmp(comma, ",last") };
 
     if (!text_to_float64(&s.part, text, n) || !(s.part > 0 && s.part < 1) ||
-        (comma && strcmp(comma, ",last") && strncmp(comma, ",group=", 7)))
+        (comma && !s.last && strncmp(comma, ",group=", 7)))
         return FAIL(
             E_INVALID,
             "--val-split: expected the part to evaluate on, such as 0.1, or 0.1,last, or 0.1,group=ARRAY, found "
             "'%s'",
             text);
-    s.last = comma && !strcmp(comma, ",last");
-    if (comma && !s.last) {
-        s.group = dataset_find(f->data, comma + 7);
+    *group = comma && !s.last ? comma + 7 : NULL;
+    *out = s;
+    return ST_OK;
+}
+
+Status feed_check_split(const Args *a)
+{
+    const char *text = args_value(a, "val-split"), *group;
+    Split unused;
+
+    return text ? parse_split(&unused, &group, text) : ST_OK;
+}
+
+static Status read_split(Split *out, const Feed *f, const char *text)
+{
+    const char *group;
+    Split s;
+
+    TRY(parse_split(&s, &group, text));
+    if (group) {
+        s.group = dataset_find(f->data, group);
         if (!s.group || !numbers_samples(f, s.group))
             return FAIL(E_INVALID, "--val-split %s: expected an array of a whole number for each sample%s", text,
                         s.group ? "" : ", and the data has none of that name");

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "graph/base/numtext.h"
-#include "graph/base/outfile.h"
 #include "tools/feed/input_members.h"
 #include "tools/training/training.h"
 
@@ -21,27 +19,6 @@ static Status check_batches(int64_t n, const char *flag, int64_t each, const cha
     return n > most ? FAIL(E_INVALID, "--%s %" PRId64 ": of %s%" PRId64 " batches each, expected at most %" PRId64,
                            flag, n, of, each, most)
                     : ST_OK;
-}
-
-/* Reads a time: "90s", "10m", "2h".  false: it is none. */
-static bool read_time(double *seconds, const char *text)
-{
-    const size_t n = strlen(text);
-    double number;
-
-    if (n < 2 || !strchr("smh", text[n - 1]) || !text_to_float64(&number, text, n - 1) || !(number > 0) ||
-        !(number <= 1e7))
-        return false;
-    *seconds = number * (text[n - 1] == 's' ? 1 : text[n - 1] == 'm' ? 60 : 3600);
-    return true;
-}
-
-/* A whole number from 1 with `unit` behind it, or without one for '\0'; 0: the text is none. */
-static int64_t read_units(const char *text, char unit)
-{
-    const size_t digits = strspn(text, "0123456789");
-
-    return digits && digits < 19 && text[digits] == unit && (!unit || !text[digits + 1]) ? strtoll(text, NULL, 10) : 0;
 }
 
 /* The folder of runs without --out: "runs", or that which the environment names; "none": such runs write nothing. */
@@ -60,42 +37,11 @@ static bool keeps_files(const Args *a)
     return strcmp(out ? out : args_has(a, "resume") ? "" : runs_folder(), "none") != 0;
 }
 
-/* Reads how often checkpoints are written, how many stay, and what ends the run early. */
-static Status read_ends(Run *r)
-{
-    const Args *a = r->args;
-    const char *every = args_value(a, "checkpoint-every"), *limit = args_value(a, "time-limit"),
-               *keep = args_value(a, "keep");
-
-    if (every && !(r->save_steps = read_units(every, '\0')) && !(r->save_epochs = read_units(every, 'e')) &&
-        !read_time(&r->save_seconds, every))
-        return FAIL(E_INVALID,
-                    "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '%s'",
-                    every);
-    if (every && !r->keeps)
-        return FAIL(E_INVALID, "--checkpoint-every needs a folder, and --out none writes nothing");
-    if (limit && !read_time(&r->time_limit, limit))
-        return FAIL(E_INVALID, "--time-limit: expected a time (90s, 10m, 2h), found '%s'", limit);
-    r->keep = keep && strcmp(keep, "all") ? read_units(keep, '\0') : keep ? 0 : 2;
-    if (keep && !r->keep && strcmp(keep, "all"))
-        return FAIL(E_INVALID, "--keep: expected a whole number from 1, or all, found '%s'", keep);
-    TRY(args_int(&r->patience, a, "patience", 0, 1, 1000000000));
-    if (args_has(a, "val") && args_has(a, "val-split"))
-        return FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val");
-    if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
-        return FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle");
-    TRY(monitor_read(&r->facts.monitor, a, args_has(a, "val") || args_has(a, "val-split")));
-    return monitor_lead_schedule(&r->facts.monitor, a);
-}
-
 static Status read_counts(Run *r)
 {
     const Args *a = r->args;
     int64_t per_epoch, groups, most;
 
-    TRY(args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
-    TRY(args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
-    TRY(args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
     per_epoch = loader_batches(r->loader);
     if (!per_epoch)
         return FAIL(E_INVALID, "--drop-last: %" PRId64 " samples do not fill one batch of %" PRId64,
@@ -230,19 +176,6 @@ static Status keep_option(const Args *a, const char *name)
     return st;
 }
 
-/* Refuses the folders of --out and --resume that open_run would refuse when the training is planned. */
-static Status check_folders(const Run *r)
-{
-    const char *from = args_value(r->args, "resume"), *out = args_value(r->args, "out");
-    bool kept;
-
-    if (r->world.rank)
-        return ST_OK;
-    if (from)
-        return run_dir_check_resume(&kept, from, true);
-    return r->keeps && out ? run_dir_check_new(out) : ST_OK;
-}
-
 /* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
@@ -250,12 +183,9 @@ static Status load_all(Run *r)
     const Args *a = r->args;
     int observes;
 
-    if (args_has(a, "trace") && !r->world.rank && outfile_check(args_value(a, "trace")))
-        return FAIL(E_IO, "--trace %s", status_message());
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
     r->keeps = keeps_files(a);
-    TRY(read_ends(r));
-    TRY(check_folders(r));
+    TRY(check_flags(r));
     TRY(keep_option(a, "head")); /* data have as many classes */
     TRY(note_check_model(a));
     TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));

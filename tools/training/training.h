@@ -1,4 +1,4 @@
-/* The state of dpexec train, and what its parts do: preparation (open_run.c), the loop (step_loop.c), evaluations
+/* The state of dpexec train, and what its parts do: checks (check_flags.c), preparation (open_run.c), the loop (step_loop.c), evaluations
  * (judge.c), checkpoints and the best model (keep_state.c). */
 #ifndef DPX_TOOLS_TRAINING_H
 #define DPX_TOOLS_TRAINING_H
@@ -61,6 +61,12 @@ void run_has_begun(void);
 Status agree_on_end(Run *r, bool over) CHECKED;
 /* Whether the run goes on to another step. */
 static inline bool run_goes_on(const Run *r) { return !r->signal && !r->early && !r->too_long; }
+
+/* ---- check_flags.c ---- */
+
+/* Reads numbers and times of the flags into the run, and lists all that can be refused before model and data are read.
+ */
+Status check_flags(Run *r) CHECKED;
 
 /* ---- open_run.c ---- */
 

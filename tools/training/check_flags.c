@@ -1,0 +1,189 @@
+/* Checks the flags of a training run before model and data are read: numbers out of range, flags that contradict each
+ * other, files that are missing.  One message lists all that is wrong. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/base/numtext.h"
+#include "graph/base/outfile.h"
+#include "tools/image/image_augment.h"
+#include "tools/training/training.h"
+
+/* What is wrong so far.  The status is E_INVALID, or E_IO when there is nothing wrong but files and folders. */
+typedef struct {
+    Problems wrong;
+    bool invalid;
+} Findings;
+
+static void find(Findings *f, Status st)
+{
+    if (!st)
+        return;
+    problems_add(&f->wrong, "%s", status_message());
+    f->invalid |= st != E_IO;
+}
+
+/* Reads a time: "90s", "10m", "2h".  false: it is none. */
+static bool read_time(double *seconds, const char *text)
+{
+    const size_t n = strlen(text);
+    double number;
+
+    if (n < 2 || !strchr("smh", text[n - 1]) || !text_to_float64(&number, text, n - 1) || !(number > 0) ||
+        !(number <= 1e7))
+        return false;
+    *seconds = number * (text[n - 1] == 's' ? 1 : text[n - 1] == 'm' ? 60 : 3600);
+    return true;
+}
+
+/* A whole number from 1 with `unit` behind it, or without one for '\0'; 0: the text is none. */
+static int64_t read_units(const char *text, char unit)
+{
+    const size_t digits = strspn(text, "0123456789");
+
+    return digits && digits < 19 && text[digits] == unit && (!unit || !text[digits + 1]) ? strtoll(text, NULL, 10) : 0;
+}
+
+static Status read_checkpoint_every(Run *r)
+{
+    const char *every = args_value(r->args, "checkpoint-every");
+
+    if (every && !(r->save_steps = read_units(every, '\0')) && !(r->save_epochs = read_units(every, 'e')) &&
+        !read_time(&r->save_seconds, every))
+        return FAIL(E_INVALID,
+                    "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '%s'",
+                    every);
+    return every && !r->keeps ? FAIL(E_INVALID, "--checkpoint-every needs a folder, and --out none writes nothing")
+                              : ST_OK;
+}
+
+static Status read_keep(Run *r)
+{
+    const char *keep = args_value(r->args, "keep");
+    const bool all = keep && !strcmp(keep, "all");
+
+    r->keep = all ? 0 : keep ? read_units(keep, '\0') : 2;
+    return keep && !all && !r->keep
+               ? FAIL(E_INVALID, "--keep: expected a whole number from 1, or all, found '%s'", keep)
+               : ST_OK;
+}
+
+static Status read_time_limit(Run *r)
+{
+    const char *limit = args_value(r->args, "time-limit");
+
+    return limit && !read_time(&r->time_limit, limit)
+               ? FAIL(E_INVALID, "--time-limit: expected a time (90s, 10m, 2h), found '%s'", limit)
+               : ST_OK;
+}
+
+static Status read_monitor(Run *r)
+{
+    const Args *a = r->args;
+
+    TRY(monitor_read(&r->facts.monitor, a, args_has(a, "val") || args_has(a, "val-split")));
+    return monitor_lead_schedule(&r->facts.monitor, a);
+}
+
+/* Refuses the folders of --out and --resume that open_run would refuse when the training is planned. */
+static Status check_folders(const Run *r)
+{
+    const char *from = args_value(r->args, "resume"), *out = args_value(r->args, "out");
+    bool kept;
+
+    if (r->world.rank)
+        return ST_OK;
+    if (from)
+        return run_dir_check_resume(&kept, from, true);
+    return r->keeps && out ? run_dir_check_new(out) : ST_OK;
+}
+
+static Status check_file(const char *flag, const char *path)
+{
+    if (!path || !*path || !access(path, R_OK))
+        return ST_OK;
+    return *flag ? FAIL(E_IO, "--%s %s: cannot read: %s", flag, path, strerror(errno))
+                 : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
+}
+
+/* Checks the files that flags name, other than those which are read together with the flag. */
+static void find_files(Findings *f, const Args *a)
+{
+    static const char *const of_options[] = { "preprocess", "criterion" };
+    const char *weights = args_value(a, "class-weights");
+
+    find(f, check_file("", a->positional[0]));
+    for (size_t i = 0; i < sizeof of_options / sizeof *of_options; i++)
+        find(f, check_file(of_options[i], dpx_options_get(a->options, of_options[i])));
+    if (weights && strcmp(weights, "balanced"))
+        find(f, check_file("class-weights", weights));
+    find(f, feed_check_source(a, "data"));
+    if (args_has(a, "val"))
+        find(f, feed_check_source(a, "val"));
+}
+
+/* Whether the run's schedule follows the metric of evaluations. */
+static bool follows_metric(const Args *a)
+{
+    const char *s = dpx_options_get(a->options, "lr-schedule");
+
+    return !strncmp(s, "plateau", strlen("plateau")) && (strstr(s, ":max") || strstr(s, ":min-metric"));
+}
+
+/* Finds flags that contradict each other. */
+static void find_contradictions(Findings *f, const Args *a)
+{
+    const bool evaluates = args_has(a, "val") || args_has(a, "val-split");
+
+    if (args_has(a, "val") && args_has(a, "val-split"))
+        find(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
+    if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
+        find(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
+    if (follows_metric(a) && !evaluates)
+        find(f, FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given"));
+    if (follows_metric(a) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
+        find(f, FAIL(E_INVALID, "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is "
+                                "not given"));
+}
+
+static Status check_augment(const Args *a)
+{
+    Augment unused;
+
+    return args_has(a, "augment") ? augment_parse(&unused, args_value(a, "augment"), "--augment") : ST_OK;
+}
+
+/* Checks the options of the run together, with the number of steps as far as it is known without data. */
+static Status check_options(const Run *r)
+{
+    const int64_t most = INT64_C(1000000000);
+
+    TRY(args_count(r->args, "total-steps", r->steps && r->steps < most ? r->steps : most));
+    return (Status)dpx_options_check(r->args->options);
+}
+
+Status check_flags(Run *r)
+{
+    const Args *a = r->args;
+    const char *trace = args_value(a, "trace");
+    Findings f = { 0 };
+
+    find(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
+    find(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    find(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
+    find(&f, args_int(&r->patience, a, "patience", 0, 1, 1000000000));
+    find(&f, read_checkpoint_every(r));
+    find(&f, read_time_limit(r));
+    find(&f, read_keep(r));
+    find(&f, read_monitor(r));
+    find_contradictions(&f, a);
+    find(&f, feed_check_split(a));
+    find(&f, check_augment(a));
+    find(&f, check_options(r));
+    find(&f, check_folders(r));
+    if (trace && !r->world.rank && outfile_check(trace))
+        find(&f, FAIL(E_IO, "--trace %s", status_message()));
+    find_files(&f, a);
+    return problems_fail(&f.wrong, f.invalid ? E_INVALID : E_IO, "%s", "");
+}
