@@ -65,6 +65,7 @@ typedef struct {
     X(role_options, "set_role: options", dpx_options_set_role(NULL, "x", DPX_ROLE_WHOLE))                              \
     X(role_input, "set_role: input", dpx_options_set_role(a->o, NULL, DPX_ROLE_WHOLE))                                 \
     X(role_role, "role 7", dpx_options_set_role(a->o, "x", 7))                                                         \
+    X(options_check, "dpx_options_check: options", dpx_options_check(NULL))                                            \
     X(operators_out, "dpx_operators_create: out", dpx_operators_create(NULL))                                          \
     X(operators_set, "dpx_operators_add: operators", dpx_operators_add(NULL, NULL))                                    \
     X(operators_options, "set_operators: options", dpx_options_set_operators(NULL, NULL))                              \
