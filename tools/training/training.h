@@ -1,5 +1,5 @@
-/* The state of dpexec train, and what its parts do: checks (check_flags.c), preparation (open_run.c), the loop (step_loop.c), evaluations
- * (judge.c), checkpoints and the best model (keep_state.c). */
+/* The state of dpexec train, and what its parts do: checks of flags (check_flags.c), preparation (open_run.c), the loop
+ * (step_loop.c), evaluations (judge.c), checkpoints and the best model (keep_state.c). */
 #ifndef DPX_TOOLS_TRAINING_H
 #define DPX_TOOLS_TRAINING_H
 
