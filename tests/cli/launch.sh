@@ -58,7 +58,7 @@ refused 2 'expected a whole number from 1 to 256' "$dpexec" launch -n 257 -- "${
 # others STATUS TEXT ARGS...: of four processes one is given something else, as {rank} says: all end with the text.
 others() {
     local text=$2
-    refused "$1" "$text" "$dpexec" launch -n 4 -- "${mlp[@]}" "${@:3}"
+    refused "$1" "$text" tests/cli/defaults "${mlp[@]:2:2}" "${mlp[@]:10:2}" -- "$dpexec" launch -n 4 -- "${mlp[@]:0:2}" "${mlp[@]:4:6}" "${mlp[@]:12}" "${@:3}"
     check "all four say $text" test "$(grep -cF -- "$text" "$DIR/refused.err")" = 4
 }
 others 2 "rank 3 has --lr '0.3', rank 0 '0.0'" --lr 0.{rank}

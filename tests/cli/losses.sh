@@ -12,7 +12,7 @@ trains() {
     local name=$1 model=$2
     shift 2
     rm -rf "$DIR/run"
-    check "$model $*" tests/cli/defaults "${common[@]}" -- "$dpexec" $here/"$model".onnx --out "$DIR/run" "$@"
+    check "$model $*" tests/cli/defaults "${common[@]:0:7}" -- "$dpexec" $here/"$model".onnx "${common[@]:7}" --out "$DIR/run" "$@"
     check "losses of $model $*: $(losses "$DIR/run")" near "$(losses "$DIR/run")" "$(expected "$name" 3-)"
 }
 
