@@ -129,6 +129,9 @@ typedef struct {
 DPX_API int dpx_model_is_step(const dpx_model *model);
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
 DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
+/* The file's metadata (metadata_props) of a key; NULL: none.  Trainers export what is set; value NULL removes it. */
+DPX_API const char *dpx_model_metadata(const dpx_model *model, const char *key);
+DPX_API dpx_status dpx_model_set_metadata(dpx_model *model, const char *key, const char *value) DPX_CHECKED;
 
 /* ---- options: by the names that the command line uses, without the dashes ---- */
 
@@ -288,10 +291,9 @@ typedef struct {
     /* Instead of the kernels' `gradient`: emits the gradient as nodes of the graph (dpx_graph_emit) when a node is
      * differentiated; `gradient_inputs` and `gradient_outputs` are then ignored.  NULL: none. */
     dpx_node_fn *make_gradient;
-    /* State that the forward pass updates, such as running statistics.  Bit i < 8: a constant at input i is such a
-     * state, not a parameter.  The outputs from `state_outputs` on are the states' next values, in order and of their
-     * types and shapes; they are present in training steps.  Where a batch is split the state follows the first
-     * replica, and the run warns. */
+    /* State that the forward pass updates (running statistics).  Bit i < 8: a constant at input i is such a state, no
+     * parameter.  Outputs from `state_outputs` on are the states' next values, in order and of their types and shapes,
+     * present in training steps.  Where a batch is split the state follows the first replica, and the run warns. */
     uint32_t state_inputs;
     int state_outputs;
 } dpx_operator;
@@ -389,14 +391,12 @@ typedef struct {
     const char *secret;     /* a file of 16 to 4096 bytes, readable only by its owner and equal in all processes, that
                                authenticates them; "none": no authentication; NULL: the same on a rendezvous that only
                                this machine reaches, an error on any other */
-    const char *mpi;        /* "openmpi", "mpich": mpirun started the processes, and MPI gives their number and ranks.
-                               `size` is then the expected number, or 0; `rank` and `rendezvous` are ignored.  NULL: no
-                               MPI */
-    const void *mpi_comm;   /* with `mpi`: points to an MPI_Comm of an MPI that the caller initialized with
-                               MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread calls MPI during a call
-                               of this library.  It is duplicated; the caller calls MPI_Finalize.  NULL:
-                               MPI_COMM_WORLD; an MPI that is not initialized is initialized here, and finalized when
-                               the world is left */
+    const char *mpi;        /* "openmpi", "mpich": mpirun started the processes.  MPI gives number and ranks; `size` is
+                               the expected number, or 0; `rank` and `rendezvous` are ignored.  NULL: no MPI */
+    const void *mpi_comm;   /* with `mpi`: points to an MPI_Comm, which is duplicated, of an MPI that the caller
+                               finalizes and initialized with MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other
+                               thread calls MPI during a call of this library.  NULL: MPI_COMM_WORLD, of an MPI that is
+                               initialized here if need be, and then finalized when the world is left */
     dpx_log_fn *log;        /* reports missing processes after 10 seconds, and again; may be NULL */
     void *log_user;
 } dpx_world_options;

@@ -20,6 +20,7 @@
 static const Flag flags[] = {
     { "input", "NAME=FILE.npy...", "array for an input of the model; FILE.npy alone if the model has one input" },
     SEQUENCE_FLAGS,
+    SOURCE_FLAGS,
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
     { "o", "FILE.csv", "predictions for the samples of SRC, a line each [standard output]" },

@@ -13,6 +13,8 @@
 #include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 #include "tools/commands.h"
+#include "tools/feed/feed.h"
+#include "tools/feed/model_metadata.h"
 
 enum { MOST_BYTES = 1 << 20 /* of a file of flags */ };
 
@@ -310,9 +312,15 @@ static Status export_with(const Args *a, dpx_model **model, dpx_trainer **t, con
                           const char *to)
 {
     char path[4096];
+    json_t *fitted;
+    Status st;
 
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
     TRY((Status)dpx_trainer_create(t, *model, a->options, NULL, NULL));
+    TRY(feed_read_fitted(&fitted, run, false));
+    st = metadata_write(*model, fitted, a);
+    json_decref(fitted);
+    TRY(st);
     snprintf(path, sizeof path, "%s/checkpoints", run);
     TRY((Status)(step < 0 ? dpx_trainer_resume(*t, path, NULL) : dpx_trainer_resume_step(*t, path, step, NULL)));
     return (Status)dpx_trainer_export(*t, to);

@@ -9,6 +9,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/attach.h"
+#include "graph/base/foreign.h"
 #include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
 #include "passes/build_options.h"
@@ -419,6 +420,20 @@ dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info
     if (kind == DPX_INPUT && dtype_is_int(value(m->graph, v)->dtype))
         out->rows = rows_selected(m->graph, v);
     return DPX_OK;
+}
+
+const char *dpx_model_metadata(const dpx_model *m, const char *key)
+{
+    return m && key && m->onnx ? onnx_model_prop(m->onnx, key) : NULL;
+}
+
+dpx_status dpx_model_set_metadata(dpx_model *m, const char *key, const char *value)
+{
+    NEED(m, "model");
+    NEED(key, "key");
+    if (!utf8_valid(key) || (value && !utf8_valid(value)))
+        return (dpx_status)FAIL(E_INVALID, "metadata '%s': expected UTF-8", key);
+    return (dpx_status)onnx_model_set_prop(m->onnx, key, value);
 }
 
 int dpx_batch_axis(const dpx_model *m, const dpx_options *o, const char *name)

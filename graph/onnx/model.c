@@ -91,6 +91,38 @@ static bool remember_inputs(OnnxModel *r, Arena *a, const Importer *im)
     return ok;
 }
 
+const char *onnx_model_prop(const OnnxModel *m, const char *key)
+{
+    for (int i = 0; i < m->n_prop; i++)
+        if (!strcmp(m->prop[i].key, key))
+            return m->prop[i].value;
+    return NULL;
+}
+
+Status onnx_model_set_prop(OnnxModel *m, const char *key, const char *value)
+{
+    OnnxProp *props = ARENA_NEW(m->arena, OnnxProp, (size_t)m->n_prop + 1);
+    int n = 0;
+
+    if (has_prefix(key, PROP_PREFIX))
+        return FAIL(E_INVALID, "metadata '%s': keys that begin with " PROP_PREFIX " are dpexec's marks", key);
+    if (!props)
+        return FAIL_NOMEM();
+    for (int i = 0; i < m->n_prop; i++)
+        if (strcmp(m->prop[i].key, key) != 0)
+            props[n++] = m->prop[i];
+    if (value) {
+        props[n].key = arena_strdup(m->arena, key);
+        props[n].value = arena_strdup(m->arena, value);
+        if (!props[n].key || !props[n].value)
+            return FAIL_NOMEM();
+        n++;
+    }
+    m->prop = props;
+    m->n_prop = n;
+    return ST_OK;
+}
+
 Status model_remember(OnnxModel **out, const Importer *im, int64_t opset)
 {
     const Onnx__ModelProto *m = im->model;

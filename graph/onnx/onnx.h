@@ -52,6 +52,11 @@ void onnx_model_free(OnnxModel *m); /* NULL is legal */
 /* The file's declaration of the graph's output of this name; NULL: none, or `m` is NULL. */
 const OnnxOutput *onnx_model_output(const OnnxModel *m, const char *name);
 
+/* The metadata property of this key; NULL: none. */
+const char *onnx_model_prop(const OnnxModel *m, const char *key);
+/* Sets it, or removes it for value NULL.  E_INVALID: the key is one of dpexec's own marks. */
+Status onnx_model_set_prop(OnnxModel *m, const char *key, const char *value) CHECKED;
+
 /* Computes the outputs of a graph from its inputs into `out` [part->n_output], in the arena.  After E_UNSUPPORTED its
  * nodes are computed one by one instead. */
 typedef Status OnnxCompute(void *user, const Tensor **out, Arena *arena, const Graph *part,

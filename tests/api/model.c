@@ -277,7 +277,40 @@ static void test_text_within(void)
     memory_budget_free(t.budget);
 }
 
-DEFINE_SUITE(model, { "load and inspect", test_model }, { "rows of tables", test_rows },
+/* Metadata of the model's file go with what its trainers export. */
+static void test_metadata(void)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_model *m = NULL, *again = NULL;
+    dpx_trainer *t = NULL;
+    char folder[256], path[300];
+
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    if (CHECK_DPX(dpx_model_load(&m, MLP))) {
+        CU_ASSERT(!dpx_model_metadata(m, "task"));
+        CHECK_DPX(dpx_model_set_metadata(m, "task", "guess"));
+        CHECK_DPX(dpx_model_set_metadata(m, "classes", "[\"\303\205\"]"));
+        CHECK_DPX(dpx_model_set_metadata(m, "task", "classification"));
+        CHECK_DPX(dpx_model_set_metadata(m, "size", "8x8"));
+        CHECK_DPX(dpx_model_set_metadata(m, "size", NULL));
+        CHECK_DPX_FAILS(DPX_INVALID, "keys that begin with dpexec.", dpx_model_set_metadata(m, "dpexec.x", "y"));
+        CHECK_DPX_FAILS(DPX_INVALID, "expected UTF-8", dpx_model_set_metadata(m, "x", "\377"));
+        if (CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL)) && CHECK_DPX(dpx_trainer_export(t, path)) &&
+            CHECK_DPX(dpx_model_load(&again, path))) {
+            CHECK_STR("classification", dpx_model_metadata(again, "task"));
+            CHECK_STR("[\"\303\205\"]", dpx_model_metadata(again, "classes"));
+            CU_ASSERT(!dpx_model_metadata(again, "size") && !dpx_model_metadata(again, "x"));
+        }
+    }
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    dpx_model_free(again);
+    dpx_options_free(o);
+    remove_folder(folder);
+}
+
+DEFINE_SUITE(model, { "load and inspect", test_model }, { "metadata", test_metadata }, { "rows of tables", test_rows },
              { "bad files", test_bad_model }, { "types", test_dtypes }, { "DLPack", test_dlpack },
              { "options", test_options }, { "devices", test_devices }, { "transform", test_transform },
              { "transform to ONNX", test_transform_onnx }, { "memory of planning", test_plan_memory },

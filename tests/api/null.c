@@ -53,6 +53,8 @@ typedef struct {
     X(info_model, "dpx_model_info: model", dpx_model_info(NULL, DPX_INPUT, 0, &a->info))                               \
     X(info_out, "dpx_model_info: out", dpx_model_info(a->m, DPX_INPUT, 0, NULL))                                       \
     X(info_kind, "kind 7", dpx_model_info(a->m, (dpx_kind)7, 0, &a->info))                                             \
+    X(set_metadata_model, "dpx_model_set_metadata: model", dpx_model_set_metadata(NULL, "task", "x"))                  \
+    X(set_metadata_key, "dpx_model_set_metadata: key", dpx_model_set_metadata(a->m, NULL, "x"))                        \
     X(info_index, "index -1 of 1", dpx_model_info(a->m, DPX_INPUT, -1, &a->info))                                      \
     X(set_options, "dpx_options_set: options", dpx_options_set(NULL, "lr", "1"))                                       \
     X(set_name, "dpx_options_set: name", dpx_options_set(a->o, NULL, "1"))                                             \
@@ -296,9 +298,10 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_graph_emit(NULL, "", "Neg", NULL, 0, NULL, 0));
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT_EQUAL(dpx_batch_role(NULL, o, "x"), DPX_ROLE_UNKNOWN);
-    CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_count(NULL, DPX_INPUT) && !dpx_trainer_replicas(NULL) &&
-              isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)) &&
-              isnan(dpx_trainer_group_scale(NULL, 0)) && !dpx_trainer_group_skipped(NULL, 0));
+    CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_metadata(NULL, "task") && !dpx_model_count(NULL, DPX_INPUT) &&
+              !dpx_trainer_replicas(NULL) && isnan(dpx_trainer_group_lr(NULL, 0, 1)) &&
+              isnan(dpx_trainer_group_norm(NULL, 0)) && isnan(dpx_trainer_group_scale(NULL, 0)) &&
+              !dpx_trainer_group_skipped(NULL, 0));
     CU_ASSERT(!dpx_trainer_observes(NULL) && dpx_trainer_observe(NULL, 0, 0) == DPX_INVALID);
     CU_ASSERT(!dpx_trainer_context(NULL, "node"));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));

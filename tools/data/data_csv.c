@@ -271,8 +271,8 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
 
     if (!fitted && c->inputs && !c->training)
         return FAIL(E_INVALID,
-                    "%s: beside the model there is no data.json, which says how training fitted the columns: give the "
-                    "model in the run's folder",
+                    "%s: neither the model's metadata nor a data.json beside it says how training fitted the columns: "
+                    "give a model that dpexec trained on a table",
                     source->text);
     if (!(s = calloc(1, sizeof *s)))
         return FAIL_NOMEM();

@@ -333,6 +333,9 @@ static Status keep_facts(const Images *m, const SourceContext *c)
     return json_object_set_new(c->fitted, "classes", names) ? FAIL_NOMEM() : ST_OK;
 }
 
+/* Predictions need no targets: any folder of images will do, and a single file. */
+static bool is_unlabelled(const Source *s, const SourceContext *c) { return c->predicts && !source_value(s, "list"); }
+
 /* Lists the files by the options, with the classes of training. */
 static Status read_files(Images *m, const Source *s, const SourceContext *c)
 {
@@ -344,7 +347,9 @@ static Status read_files(Images *m, const Source *s, const SourceContext *c)
     for (size_t i = 0; i < n && !st; i++)
         if (!(known[i] = json_string_value(json_array_get(kept, i))))
             st = FAIL(E_IO, "%s: the run's classes are no names", s->text);
-    if (!st)
+    if (!st && is_unlabelled(s, c))
+        st = image_list_find(&m->list, s->path, known, (int64_t)n);
+    else if (!st)
         st = image_list_read(&m->list, s->path, source_value(s, "list"), source_value(s, "classes"), known, (int64_t)n);
     free(known);
     return st;
@@ -400,6 +405,13 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
     return augment_parse(&m->augment, c->augment, "--augment");
 }
 
+static void name_classes(Dataset *d, Images *m)
+{
+    d->class_name = m->list.class_name;
+    d->classes = d->class_name ? m->list.classes : 0;
+    m->list.class_name = NULL;
+}
+
 /* Adds the targets: class numbers, or the numbers of the list. */
 static Status add_targets(Dataset *d, Images *m, const char *path)
 {
@@ -421,9 +433,7 @@ static Status add_targets(Dataset *d, Images *m, const char *path)
         free(y.memory);
         return FAIL_NOMEM();
     }
-    d->class_name = m->list.class_name;
-    d->classes = d->class_name ? m->list.classes : 0;
-    m->list.class_name = NULL;
+    name_classes(d, m);
     return dataset_add(d, &y, path);
 }
 
@@ -463,8 +473,19 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     if (!(x.name = strdup(in && c->inputs > 1 ? in->name : "")))
         return FAIL_NOMEM();
     TRY(dataset_add(d, &x, s->path));
-    return add_targets(d, m, s->path);
+    if (m->list.label || m->list.number)
+        return add_targets(d, m, s->path);
+    name_classes(d, m);
+    return ST_OK;
+}
+
+static const char *file_of(const Dataset *d, int64_t row)
+{
+    const Images *m = d->maker;
+
+    return m->list.path[row] + m->list.root;
 }
 
 DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG and PNG files in a folder for each class",
-                   .prefix = "images:", .scaled = true, .augmented = true, .options = options, .read = read_images);
+                   .prefix = "images:", .scaled = true, .augmented = true, .options = options, .read = read_images,
+                   .file = file_of);

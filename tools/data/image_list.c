@@ -48,7 +48,7 @@ void image_list_select(ImageList *l, const bool *keep)
     l->n = n;
 }
 
-static bool is_image(const char *name)
+bool image_list_takes(const char *name)
 {
     static const char *const suffix[] = { ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".avif" };
     const size_t n = strlen(name);
@@ -223,7 +223,7 @@ static Status add_folder(ImageList *l, const char *folder, int depth)
                 st = depth < MOST_DEPTH ? add_folder(l, path, depth + 1)
                                         : FAIL(E_IO, "%s: folders in more than %d folders", path, MOST_DEPTH);
                 free(path);
-            } else if (!is_image(path)) {
+            } else if (!image_list_takes(path)) {
                 l->n--;
                 free(path);
             }
@@ -300,7 +300,7 @@ static Status read_rows(ImageList *l, ListRows *r, Csv *c, const char *folder)
         TRY(csv_next(&more, c));
         if (!more)
             break;
-        if (!first || is_image(c->cell[0])) /* else a heading */
+        if (!first || image_list_takes(c->cell[0])) /* else a heading */
             TRY(add_row(l, r, c, folder));
     }
     return l->n || r->wrong.n ? ST_OK : FAIL(E_INVALID, "%s: expected rows of a path and a class, found none", c->path);
@@ -379,6 +379,36 @@ Status image_list_read(ImageList *out, const char *folder, const char *list, con
         st = read_list(&l, root, list);
     else if (!st && !(st = add_folder(&l, root, 0)))
         st = classes_of_folders(&l, root);
+    free(root);
+    if (st) {
+        image_list_free(&l);
+        return st;
+    }
+    *out = l;
+    return ST_OK;
+}
+
+Status image_list_find(ImageList *out, const char *path, const char *const *known, int64_t n)
+{
+    size_t length = strlen(path);
+    ImageList l = { 0 };
+    struct stat about;
+    char *root;
+    Status st;
+
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!(root = strndup(path, length)))
+        return FAIL_NOMEM();
+    st = given_classes(&l, NULL, known, n);
+    if (!st && !stat(root, &about) && !S_ISDIR(about.st_mode)) {
+        if (!(l.path = malloc(sizeof *l.path)) || !(l.path[0] = strdup(root)))
+            st = FAIL_NOMEM();
+        l.n = !st;
+    } else if (!st && !(st = add_folder(&l, root, 0))) {
+        l.root = length + 1;
+        st = l.n ? ST_OK : FAIL(E_INVALID, "%s: expected images in the folder, found none", root);
+    }
     free(root);
     if (st) {
         image_list_free(&l);

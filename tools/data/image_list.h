@@ -12,8 +12,8 @@ typedef struct {
     size_t room;
     int64_t n;
     size_t root;       /* length of the folder's name, with its slash, that paths begin with */
-    int64_t *label;    /* [n] the class; NULL: there are numbers */
-    double *number;    /* [n][columns] of a CSV file with several columns behind the path; NULL: there are classes */
+    int64_t *label;    /* [n] the class; NULL: there are numbers, or no labels */
+    double *number;    /* [n][columns] of a CSV file with several columns behind the path; NULL: there are none */
     int columns;       /* numbers of an image */
     char **class_name; /* [classes] in their order; NULL: labels are numbers of classes */
     int64_t classes;
@@ -29,6 +29,10 @@ typedef struct {
  */
 Status image_list_read(ImageList *out, const char *folder, const char *list, const char *classes,
                        const char *const *known, int64_t n) CHECKED;
+/* Lists an image file, or all images below a folder, without labels.  Classes are those of known[0..n). */
+Status image_list_find(ImageList *out, const char *path, const char *const *known, int64_t n) CHECKED;
+/* Does the name end as those of image files do? */
+bool image_list_takes(const char *name);
 void image_list_free(ImageList *l);
 /* Keeps the images with keep[i]. */
 void image_list_select(ImageList *l, const bool *keep);

@@ -46,6 +46,7 @@ typedef struct {
     bool training;          /* the source is --data of a training run */
     dpx_target_kind target; /* that the loss takes */
     const char *augment;    /* --augment; NULL: not given */
+    bool predicts;          /* a model takes the samples, and no loss needs targets */
     bool skip_broken;       /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
      * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and
@@ -71,6 +72,8 @@ struct DataFormat {
     Status (*fit)(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n);
     /* (optional) The line of the source's file where a row begins, from 1. */
     int64_t (*line)(const Dataset *d, int64_t row);
+    /* (optional) The file of a row, for formats that keep each sample in its own. */
+    const char *(*file)(const Dataset *d, int64_t row);
     /* (optional) Writes files beside a run's model, once it is fitted. */
     Status (*write)(const Dataset *d, const char *folder);
 };

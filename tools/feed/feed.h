@@ -74,6 +74,11 @@ Status feed_input_shapes(const Args *a, const Feed *f, int64_t batch_size) CHECK
 /* Gives the shape of a batch's targets to the options; must be called before feed_input_shapes. */
 Status feed_target_shape(const Args *a, const Feed *f, int64_t batch_size) CHECKED;
 
+/* Finds f->fitted, unless it is there: what the run of --resume, or training of the model, fitted. */
+Status feed_load_fitted(Feed *f, const Args *a, const dpx_model *m) CHECKED;
+/* Reads the facts of the run in the folder; an empty object where there is no file, or with `guessed` one that is not
+ * dpexec's. */
+Status feed_read_fitted(json_t **out, const char *folder, bool guessed) CHECKED;
 /* Writes the facts that were fitted to data.json in the run's folder, if there are any. */
 Status feed_write_fitted(const Feed *f, const char *folder) CHECKED;
 /* Their digest; "" without any. */

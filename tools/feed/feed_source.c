@@ -9,6 +9,7 @@
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
 #include "tools/feed/feed.h"
+#include "tools/feed/model_metadata.h"
 
 #define FITTED_FILE "data.json"
 enum { FITTED_FORM = 1, MOST_FITTED = 256 << 20 /* bytes */ };
@@ -17,9 +18,7 @@ enum { FITTED_FORM = 1, MOST_FITTED = 256 << 20 /* bytes */ };
 
 static bool is_training(const Args *a) { return !strcmp(a->command->name, "train"); }
 
-/* Reads the facts of the run in the folder; an empty object where there is no file, or with `guessed` one that is not
- * dpexec's. */
-static Status read_fitted(json_t **out, const char *folder, bool guessed)
+Status feed_read_fitted(json_t **out, const char *folder, bool guessed)
 {
     char path[4096];
     json_error_t why = { 0 };
@@ -41,8 +40,9 @@ static Status read_fitted(json_t **out, const char *folder, bool guessed)
                        *why.text ? why.text : "another JSON file");
 }
 
-/* Finds the facts: those of the run that --resume names, or for other commands than train those beside the model. */
-static Status load_fitted(json_t **out, const Args *a)
+/* Finds the facts: those of the run that --resume names, or for other commands than train those in the model's file
+ * (`m` NULL: it is not read yet), else those beside it. */
+static Status load_fitted(json_t **out, const Args *a, const dpx_model *m)
 {
     const int at = strcmp(a->command->name, "data") ? 0 : 1; /* of the model; dpexec data has its source first */
     const bool any = a->n_positional > at;
@@ -50,12 +50,20 @@ static Status load_fitted(json_t **out, const Args *a)
     char folder[4096] = ".";
 
     if (args_has(a, "resume"))
-        return read_fitted(out, args_value(a, "resume"), false);
+        return feed_read_fitted(out, args_value(a, "resume"), false);
     if (is_training(a) || !any)
         return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
+    TRY(m ? metadata_fitted(out, m, model) : ST_OK);
+    if (*out)
+        return ST_OK;
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - model > 4000 ? 4000 : slash - model + 1), model);
-    return read_fitted(out, folder, true);
+    return feed_read_fitted(out, folder, true);
+}
+
+Status feed_load_fitted(Feed *f, const Args *a, const dpx_model *m)
+{
+    return f->fitted ? ST_OK : load_fitted(&f->fitted, a, m);
 }
 
 Status feed_write_fitted(const Feed *f, const char *folder)
@@ -209,6 +217,8 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
     *out = (SourceContext){ .input = input,
                             .training = is_training(a) && !strcmp(flag, "data"),
                             .augment = args_value(a, "augment"),
+                            .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
+                                        (!strcmp(a->command->name, "run") || !strcmp(a->command->name, "eval")),
                             .skip_broken = args_has(a, "skip-broken"),
                             .target = dpx_target(a->options),
                             .fitted = f->fitted };
@@ -315,7 +325,7 @@ Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *te
     Status st;
 
     TRY(source_parse(&s, text));
-    st = f->fitted ? ST_OK : load_fitted(&f->fitted, a);
+    st = feed_load_fitted(f, a, model);
     if (!st)
         st = make_context(&c, f, a, flag, &s, model, input);
     source_free(&s);

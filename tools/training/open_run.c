@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "tools/feed/input_members.h"
+#include "tools/feed/model_metadata.h"
 #include "tools/training/training.h"
 
 enum { TRACE_EVENTS = 1 << 18 }; /* 8 MiB; later events are dropped */
@@ -252,6 +253,7 @@ Status open_run(Run *r)
         TRY(world_most(&same, &r->world, same));
         TRY(resume(r, from, same));
     }
+    TRY(metadata_write(r->model, r->train.fitted, a));
     r->early = r->patience && r->at.best.since >= r->patience; /* the run had stopped */
     if (r->has_dir) {                                          /* a refused --resume leaves the old run's as they are */
         TRY(run_dir_write_args(&r->dir, a));

@@ -1,0 +1,16 @@
+/* What a model's file says of its data and its task, as metadata_props (docs/deploy.md lists the keys). */
+#ifndef DPX_TOOLS_MODEL_METADATA_H
+#define DPX_TOOLS_MODEL_METADATA_H
+
+#include <jansson.h>
+
+#include "tools/args.h"
+
+#define METADATA_SCORES "scores"
+
+/* Sets the metadata by what the run's sources fitted and by its loss; keys that do not apply are removed. */
+Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a) CHECKED;
+/* Reads the fitted facts; *out is NULL where the file has none.  E_IO: they are something else. */
+Status metadata_fitted(json_t **out, const dpx_model *m, const char *path) CHECKED;
+
+#endif
