@@ -7,6 +7,8 @@
 
 static const Flag flags[] = {
     { "at", "best|last|STEP", "which checkpoint: the best one's, the newest, or of a step [best, if there is one]" },
+    { "export-preprocess", NULL,
+      "join the preprocessing in front: the file takes bytes of images, or raw columns of a table" },
     { "o", "FILE.onnx", "the file to write" },
     { NULL, NULL, NULL },
 };
@@ -27,7 +29,11 @@ static Status export_run(const Args *a)
     if (!args_has(a, "o"))
         return FAIL(E_INVALID, "-o FILE.onnx is missing: the file to write");
     snprintf(path, sizeof path, "%s/checkpoints/best", run);
-    return export_checkpoint(run, at ? at : access(path, F_OK) ? "last" : "best", args_value(a, "o"));
+    return export_checkpoint(run,
+                             at                   ? at
+                             : access(path, F_OK) ? "last"
+                                                  : "best",
+                             args_has(a, "export-preprocess"), args_value(a, "o"));
 }
 
 int run_export(const Args *a)

@@ -13,6 +13,7 @@
 #include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 #include "tools/commands.h"
+#include "tools/feed/export_preprocess.h"
 #include "tools/feed/feed.h"
 #include "tools/feed/model_metadata.h"
 
@@ -308,25 +309,46 @@ static Status read_step(int64_t *step, const char *run, const char *at)
     return *step >= 0 ? ST_OK : FAIL(E_IO, "%s: it names no step", path);
 }
 
-static Status export_with(const Args *a, dpx_model **model, dpx_trainer **t, const char *run, int64_t step,
+/* Exports the checkpoint of a step, -1: the newest; `preprocess` (NULL: none) is joined in front. */
+static Status export_step(const Args *a, const dpx_model *model, const char *run, int64_t step, const char *preprocess,
                           const char *to)
 {
+    dpx_trainer *t = NULL;
     char path[4096];
+    Status st = preprocess ? (Status)dpx_options_set(a->options, "export-preprocess", preprocess) : ST_OK;
+
+    if (!st)
+        st = (Status)dpx_trainer_create(&t, model, a->options, NULL, NULL);
+    snprintf(path, sizeof path, "%s/checkpoints", run);
+    if (!st)
+        st = (Status)(step < 0 ? dpx_trainer_resume(t, path, NULL) : dpx_trainer_resume_step(t, path, step, NULL));
+    if (!st)
+        st = (Status)dpx_trainer_export(t, to);
+    dpx_trainer_free(t);
+    return st;
+}
+
+static Status export_with(const Args *a, dpx_model **model, const char *run, int64_t step, bool joined, const char *to)
+{
+    char path[PREPROCESS_PATH];
+    bool temporary = false;
     json_t *fitted;
     Status st;
 
     TRY((Status)dpx_model_load_within(model, a->positional[0], a->options));
-    TRY((Status)dpx_trainer_create(t, *model, a->options, NULL, NULL));
     TRY(feed_read_fitted(&fitted, run, false));
-    st = metadata_write(*model, fitted, a);
+    st = metadata_write(*model, fitted, a, joined || *dpx_options_get(a->options, "export-preprocess"));
+    if (!st && joined)
+        st = export_preprocess_find(path, &temporary, *model, fitted, run);
     json_decref(fitted);
-    TRY(st);
-    snprintf(path, sizeof path, "%s/checkpoints", run);
-    TRY((Status)(step < 0 ? dpx_trainer_resume(*t, path, NULL) : dpx_trainer_resume_step(*t, path, step, NULL)));
-    return (Status)dpx_trainer_export(*t, to);
+    if (!st)
+        st = export_step(a, *model, run, step, joined ? path : NULL, to);
+    if (temporary)
+        unlink(path);
+    return st;
 }
 
-Status export_checkpoint(const char *run, const char *at, const char *to)
+Status export_checkpoint(const char *run, const char *at, bool joined, const char *to)
 {
     static const char *const never[] = { "resume", "out",     "config",        "world",    "rank",         "rendezvous",
                                          "mpi",    "devices", "split",         "replicas", "world-secret", "trace",
@@ -334,7 +356,6 @@ Status export_checkpoint(const char *run, const char *at, const char *to)
     ArgList list = { 0 };
     Args a = { 0 };
     dpx_model *model = NULL;
-    dpx_trainer *t = NULL;
     json_t *root;
     int64_t step;
     char path[4096];
@@ -348,8 +369,7 @@ Status export_checkpoint(const char *run, const char *at, const char *to)
     if (!st)
         st = set_options(&a, root);
     if (!st)
-        st = export_with(&a, &model, &t, run, step, to);
-    dpx_trainer_free(t);
+        st = export_with(&a, &model, run, step, joined, to);
     dpx_model_free(model);
     args_free(&a);
     json_decref(root);
@@ -376,7 +396,7 @@ static Status find_model(ArgList *l, const char *run, const char *at)
     close(fd);
     if (!(l->temporary = strdup(path)))
         return FAIL_NOMEM();
-    TRY(export_checkpoint(run, at ? at : "last", path));
+    TRY(export_checkpoint(run, at ? at : "last", false, path));
     return add(l, NULL, path);
 }
 

@@ -26,7 +26,8 @@ Status expand_resume(ArgList *out, const Args *a) CHECKED;
  * the flags that the run's data, loss and metric need. */
 Status expand_run(ArgList *out, const Args *a) CHECKED;
 
-/* Writes the model of a checkpoint of the run in the folder: `at` is "best", "last" or a step. */
-Status export_checkpoint(const char *run, const char *at, const char *to) CHECKED;
+/* Writes the model of a checkpoint of the run in the folder: `at` is "best", "last" or a step.  `joined`: with the
+ * preprocessing of the run's data in front of it. */
+Status export_checkpoint(const char *run, const char *at, bool joined, const char *to) CHECKED;
 
 #endif

@@ -24,6 +24,7 @@
 #include "exec/inspect/transform.h"
 #include "exec/operators/operators.h"
 #include "exec/plan/trace.h"
+#include "exec/train/attach.h"
 #include "exec/train/options_groups.h"
 #include "graph/base/foreign.h"
 #include "graph/base/outfile.h"
@@ -694,6 +695,24 @@ dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 
 /* ---- export ---- */
 
+/* Puts the graph of "export-preprocess" in front of *g. */
+static Status join_preprocess(Graph **g, const dpx_trainer *t)
+{
+    Arena *arena = arena_create();
+    OperatorList own = { NULL, 0 };
+    Graph *joined = NULL;
+    Status st = arena ? options_operators(&own, arena, t->options) : FAIL_NOMEM();
+
+    if (!st)
+        st = attach_preprocess(&joined, *g, t->model->onnx, t->options, &own, t->options->export_preprocess);
+    arena_free(arena);
+    if (st)
+        return st;
+    graph_free(*g);
+    *g = joined;
+    return ST_OK;
+}
+
 static Status export_model(dpx_trainer *t, const char *path)
 {
     ExportOptions how = { .plain = true, .model = t->model->onnx };
@@ -703,7 +722,10 @@ static Status export_model(dpx_trainer *t, const char *path)
     TRY(session_model(path ? &g : NULL, t->session, t->model->given, t->options->export_ema ? EMA_SUFFIX : NULL));
     if (!path)
         return ST_OK;
-    if (!(st = inference_make(g)))
+    st = inference_make(g);
+    if (!st && t->options->export_preprocess)
+        st = join_preprocess(&g, t);
+    if (!st)
         st = onnx_export_file(g, &how, path);
     graph_free(g);
     return st;

@@ -459,3 +459,23 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
         *out = a.g;
     return st;
 }
+
+Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
+                         const OperatorList *own, const char *path)
+{
+    Attach a = { .onnx = onnx, .o = o, .own = own };
+    Status st;
+
+    TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
+    st = attach_attach(&a, "export-preprocess", path, "preprocess.", add_preprocess);
+    for (uint32_t i = 1; !st && i < a.g->n_value; i++)
+        if (a.g->value[i]->evidence == EVIDENCE_JOINED) /* as the file is to say, too */
+            a.g->value[i]->evidence = EVIDENCE_FIXED;
+    for (int i = 0; i < a.n_part; i++)
+        onnx_model_free(a.part_onnx[i]);
+    if (st)
+        graph_free(a.g);
+    else
+        *out = a.g;
+    return st;
+}

@@ -10,5 +10,8 @@
  * `own`, which may be NULL, outlives it.  E_INVALID, too: the options give a value to an input that no file has. */
 Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
                      const OperatorList *own) CHECKED;
+/* A copy of the model with the graph of `path` in front of it, for export. */
+Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
+                         const OperatorList *own, const char *path) CHECKED;
 
 #endif

@@ -115,6 +115,9 @@ static const Setting table[] = {
       .on_resume = RESUME_FREE },
     { "export-weights", "WHICH", "trained", "trained: as the last step left them; ema: their mean of --ema",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
+    { "export-preprocess", "FILE.onnx", "",
+      "join this graph in front of the exported models: its outputs are the model's inputs by their names",
+      SETTING_OF(Options, export_preprocess), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
       "settings of the parameters whose names match: lr, schedule, optimizer and its flags, loss, clip-norm, "
       "clip-value; the first pattern that matches counts, e.g. 'backbone.*:lr=0.001,weight-decay=0'",

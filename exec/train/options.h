@@ -32,8 +32,9 @@ typedef struct {
     double lr;
     OptionGroup *group; /* as build.group */
     int n_group;
-    bool evaluation; /* is all that a trainer is for: no training step is planned in advance */
-    bool export_ema; /* else the parameters as they are trained */
+    bool evaluation;               /* is all that a trainer is for: no training step is planned in advance */
+    bool export_ema;               /* else the parameters as they are trained */
+    const char *export_preprocess; /* the file of a graph in front of what is exported; NULL: none */
     int64_t accumulate;
     bool across_epochs;                 /* groups of them */
     const char *preprocess, *criterion; /* files of graphs around the model (exec/train/attach.h); NULL: none */

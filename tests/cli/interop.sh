@@ -35,6 +35,9 @@ check "tables" "$python" tests/cli/table.py "$DIR"
 says "price: 360 features agree" "$python" tests/interop/table.py "$dpexec" "$DIR"
 check "rows that training has not seen" grep -q "^flats: 12 features agree" "$DIR/says.log"
 
+# Exports that contain the preprocessing of images.
+says "joined outputs agree" "$python" tests/interop/joined.py "$dpexec" "$DIR"
+
 # Steps in ONNX's operators.
 "$python" tests/interop/standard.py "$dpexec" "$graph_transform" "$DIR/standard" >"$DIR/log" 2>&1
 while read -r line; do

@@ -66,6 +66,26 @@ says "  dog" "$dpexec" run "$DIR/run" "$DIR/flat/0.jpg" --threads 1
 check "a file of numbers" "$dpexec" run "$best" "$DIR/flat/0.jpg" -o "$DIR/one.csv" --threads 1
 check "a line for the image" test "$(grep -c . "$DIR/one.csv")" = 2
 
+# ---- with the preprocessing in the file ----
+check "joined" "$dpexec" export "$DIR/run" --export-preprocess -o "$DIR/joined.onnx"
+check "said in the file" metadata "$DIR/joined.onnx" preprocess included
+check "nothing to repeat" metadata "$DIR/joined.onnx" mean none
+check "classes are kept" metadata "$DIR/joined.onnx" classes '["big, cat","dog"]'
+check "nothing is left behind" test -z "$(find "$DIR/run" -name '.preprocess*')"
+check "bytes" "$python" - "$DIR" <<'PY'
+import sys, numpy as np, onnx
+model = onnx.load(f"{sys.argv[1]}/joined.onnx")
+onnx.checker.check_model(model, full_check=True)
+assert [i.name for i in model.graph.input] == ["image_bytes"] and model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+x = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
+np.save(f"{sys.argv[1]}/bytes.npy", x)
+np.save(f"{sys.argv[1]}/floats.npy", ((x / 255.0 - [0.5, 0.4, 0.3]) / 0.25).astype("f4").transpose(0, 3, 1, 2))
+PY
+check "run on bytes" "$dpexec" run "$DIR/joined.onnx" --input image_bytes="$DIR/bytes.npy" --out "$DIR/of_bytes" --threads 1
+check "run on floats" "$dpexec" run "$DIR/run" --input image="$DIR/floats.npy" --out "$DIR/of_floats" --threads 1
+check "the same scores" cmp "$DIR"/of_bytes/*.npy "$DIR"/of_floats/*.npy
+check "a folder by the joined file" "$dpexec" run "$DIR/joined.onnx" "$DIR/flat" -o "$DIR/joined.csv" --batch-size 1 --threads 1
+check "the same predictions" cmp "$DIR/joined.csv" "$DIR/flat.csv"
 # A model of others: five classes by number, normalised by flags.
 says "  class " "$dpexec" run models/resnet20.onnx "$DIR/flat/0.jpg" --mean imagenet --threads 1
 check "five of them" test "$(grep -c . "$DIR/says.log")" = 5
@@ -99,6 +119,30 @@ check "rows" "$dpexec" run alone/kinds.onnx flats.csv -o rows.csv --threads 1
 check "rows beside the run" "$dpexec" run kinds/model.onnx flats.csv -o beside_rows.csv --threads 1
 check "the same rows" cmp rows.csv beside_rows.csv
 check "named" grep -q '^row,class,cheap,dear,luxury' rows.csv
+refused 1 "has columns of categories, whose strings no graph that dpexec plans can take" "$dpexec" export kinds --export-preprocess -o x.onnx
+awk -F, 'NR == 1 { print "age,kind"; next } { print $1 "," (NR % 2 ? "odd" : "even") }' kinds.csv >numbers.csv
+"$python" - <<'PY'
+import numpy as np, onnx
+from onnx import TensorProto, helper, numpy_helper
+value = lambda n, k: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", k])
+graph = helper.make_graph([helper.make_node("Gemm", ["x", "w", "b"], ["y"])], "g", [value("x", 1)], [value("y", 2)],
+                          [numpy_helper.from_array(np.ones((1, 2), "f4"), "w"), numpy_helper.from_array(np.zeros(2, "f4"), "b")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "two.onnx")
+PY
+check "numbers alone" "$dpexec" train two.onnx --data numbers.csv,target=kind --loss cross-entropy --batch-size 8 --lr 0.1 --threads 1 --steps 3 \
+    --quiet --out numbers
+check "joined to a table of numbers" "$dpexec" export numbers --export-preprocess -o numbers.onnx
+"$python" - <<'PY'
+import csv, numpy as np
+rows = list(csv.DictReader(open("numbers.csv")))
+np.save("age.npy", np.array([[float("nan") if r["age"] == "NA" else float(r["age"])] for r in rows]))
+PY
+check "raw numbers" "$dpexec" run numbers.onnx --input age=age.npy --out raw --threads 1
+check "predictions for rows" "$dpexec" run numbers numbers.csv -o numbers_y.csv --threads 1
+check "agree" "$python" -c "
+import csv, numpy as np
+rows = np.array([r[2:] for r in list(csv.reader(open('numbers_y.csv')))[1:]], 'f4')
+assert rows.shape == (60, 2) and np.abs(np.load('raw/y.npy') - rows).max() <= 1e-6"
 check "exported from the run" "$dpexec" export kinds -o kinds.onnx
 check "whole" cmp kinds.onnx kinds/model.onnx
 check "train a regression" "$dpexec" train line.onnx --data csv:price.csv,target=price --loss mse --batch-size 8 --lr 0.01 --threads 1 --epochs 1 \

@@ -69,7 +69,7 @@ static const char *task_of(const Args *a)
     return strncmp(dpx_options_get(a->options, "loss"), "bce", 3) ? "regression" : "binary classification";
 }
 
-Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a)
+Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool joined)
 {
     const char *loss = dpx_options_get(a->options, "loss");
     const json_t *images = json_object_get(fitted, "images"), *norm = json_object_get(fitted, "normalisation"),
@@ -78,6 +78,10 @@ Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a)
     Status st;
 
     json_object_del(own, "class weights"); /* no prediction needs them */
+    if (joined) {
+        json_object_del(own, "table");
+        json_object_del(own, "normalisation");
+    }
     if (json_object_size(own))
         facts = json_pack("{s:O}", "fitted", own);
     st = (fitted && !own) || (json_object_size(own) && !facts) ? FAIL_NOMEM() : set(m, "task", task_of(a));
@@ -91,9 +95,11 @@ Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a)
     if (!st)
         st = set(m, "size", json_string_value(json_object_get(images, "size")));
     if (!st)
-        st = set_numbers(m, "mean", json_object_get(norm, "mean"), images ? "0" : NULL);
+        st = set_numbers(m, "mean", joined ? NULL : json_object_get(norm, "mean"), images && !joined ? "0" : NULL);
     if (!st)
-        st = set_numbers(m, "std", json_object_get(norm, "std"), images ? "1" : NULL);
+        st = set_numbers(m, "std", joined ? NULL : json_object_get(norm, "std"), images && !joined ? "1" : NULL);
+    if (!st)
+        st = set(m, "preprocess", joined ? "included" : NULL);
     if (!st)
         st = set_json(m, METADATA_FACTS, facts);
     json_decref(facts);

@@ -8,8 +8,9 @@
 
 #define METADATA_SCORES "scores"
 
-/* Sets the metadata by what the run's sources fitted and by its loss; keys that do not apply are removed. */
-Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a) CHECKED;
+/* Sets the metadata by what the run's sources fitted and by its loss; keys that do not apply are removed.  `joined`:
+ * the exported file contains the preprocessing, which its user then must not repeat. */
+Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool joined) CHECKED;
 /* Reads the fitted facts; *out is NULL where the file has none.  E_IO: they are something else. */
 Status metadata_fitted(json_t **out, const dpx_model *m, const char *path) CHECKED;
 

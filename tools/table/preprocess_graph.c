@@ -305,18 +305,18 @@ static Status draft_graph(Drafted *d, const FeatureTensor *tensor, int n)
     return d->failed ? FAIL_NOMEM() : ST_OK;
 }
 
-static Status write_graph(Onnx__GraphProto *graph, const char *path)
+Status preprocess_write_graph(struct Onnx__GraphProto *graph, int opset, const char *path)
 {
     Onnx__ModelProto m = ONNX__MODEL_PROTO__INIT;
-    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *list = &opset;
+    Onnx__OperatorSetIdProto version = ONNX__OPERATOR_SET_ID_PROTO__INIT, *list = &version;
     static char producer[] = "dpexec";
     uint8_t *bytes;
     OutFile *file;
     size_t size;
     Status st;
 
-    opset.has_version = m.has_ir_version = true;
-    opset.version = OPSET;
+    version.has_version = m.has_ir_version = true;
+    version.version = opset;
     m.ir_version = IR_VERSION;
     m.opset_import = &list;
     m.n_opset_import = 1;
@@ -339,7 +339,7 @@ Status preprocess_write(const Table *t, const FeatureTensor *tensor, int n, cons
     Drafted d = { .arena = arena_create(), .t = t };
     Status st = d.arena ? draft_graph(&d, tensor, n) : FAIL_NOMEM();
 
-    st = st ? st : write_graph(&d.graph, path);
+    st = st ? st : preprocess_write_graph(&d.graph, OPSET, path);
     arena_free(d.arena);
     return st;
 }

@@ -253,7 +253,7 @@ Status open_run(Run *r)
         TRY(world_most(&same, &r->world, same));
         TRY(resume(r, from, same));
     }
-    TRY(metadata_write(r->model, r->train.fitted, a));
+    TRY(metadata_write(r->model, r->train.fitted, a, *dpx_options_get(a->options, "export-preprocess")));
     r->early = r->patience && r->at.best.since >= r->patience; /* the run had stopped */
     if (r->has_dir) {                                          /* a refused --resume leaves the old run's as they are */
         TRY(run_dir_write_args(&r->dir, a));
