@@ -488,6 +488,13 @@ static const char *defaults_by_choice(char text[256], const Command *c, const ch
     return n ? text : NULL;
 }
 
+bool args_shows(const Command *c, int option)
+{
+    const dpx_option_info o = dpx_option_at(option);
+
+    return c->takes && o.name && !find_flag(c, o.name) && !o.derived && !(c->takes == OPTIONS_TO_RUN && o.trains);
+}
+
 /* Prints each option of the run that is no flag of the command. */
 static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
                         void (*choice)(const char *form, const char *help))
@@ -497,7 +504,7 @@ static void each_option(const Command *c, void (*print)(const char *, const char
         char text[256], several[80];
         const char *by_choice = defaults_by_choice(text, c, o.name);
 
-        if (find_flag(c, o.name) || o.derived || (c->takes == OPTIONS_TO_RUN && o.trains))
+        if (!args_shows(c, i))
             continue;
         snprintf(several, sizeof several, "%s%s", o.metavar ? o.metavar : "",
                  o.repeats && !has_dots(o.metavar) ? "..." : "");

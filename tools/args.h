@@ -55,6 +55,8 @@ bool args_has(const Args *a, const char *name);
 bool args_known(const Command *c, const char *name, bool *takes_value);
 /* Whether the flag or option may be repeated; any other is refused when it is given twice. */
 bool args_is_list(const Command *c, const char *name);
+/* Whether --help of the command shows the library's option of this number. */
+bool args_shows(const Command *c, int option);
 /* Replaces the last value of a flag; NULL: takes the flag away. */
 void args_replace(const Args *a, const char *name, const char *value);
 /* Whether the user gave --output-device each, which --compat may also set. */

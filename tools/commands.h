@@ -5,7 +5,9 @@
 #include "tools/args.h"
 
 extern const Command command_train, command_resume, command_export, command_eval, command_run, command_launch,
-    command_devices, command_check, command_data, command_tokenize;
+    command_devices, command_check, command_data, command_tokenize, command_completion;
+/* The commands in order; NULL past the end. */
+const Command *command_at(int index);
 
 int run_train(const Args *a);
 int run_export(const Args *a);
@@ -16,6 +18,7 @@ int run_devices(const Args *a);
 int run_check(const Args *a);
 int run_data(const Args *a);
 int run_tokenize(const Args *a);
+int run_completion(const Args *a);
 
 /* --dry-run of a command that takes MODEL.onnx and options. */
 Status print_plan(const Args *a, bool quiet) CHECKED;

@@ -29,8 +29,11 @@ static const struct {
     { &command_launch, run_launch, true, NULL, NULL },
     { &command_devices, run_devices, true, NULL, NULL },
     { &command_tokenize, run_tokenize, false, NULL, NULL },
+    { &command_completion, run_completion, false, NULL, NULL },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+const Command *command_at(int i) { return i >= 0 && i < N_COMMANDS ? commands[i].command : NULL; }
 
 void report_log(void *user, int level, const char *line)
 {
@@ -126,6 +129,15 @@ static int dispatch(int which, int argc, char **argv)
     return code;
 }
 
+/* The number of the command; -1: there is none of this name. */
+static int find_command(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, commands[i].command->name))
+            return i;
+    return -1;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
@@ -138,9 +150,16 @@ static int run(int argc, char **argv)
         printf("dpexec %s\n", dpx_version());
         return EXIT_DONE;
     }
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].command->name))
-            return dispatch(i, argc - 2, argv + 2);
+    if (!strcmp(argv[1], "help") && argc == 2)
+        return print_usage();
+    if (!strcmp(argv[1], "help") && find_command(argv[2]) >= 0)
+        return dispatch(find_command(argv[2]), 1, (char *[]){ "--help" });
+    if (!strcmp(argv[1], "help")) {
+        fprintf(stderr, "dpexec: there is no command %s: 'dpexec help' lists them\n", argv[2]);
+        return EXIT_USAGE;
+    }
+    if (find_command(argv[1]) >= 0)
+        return dispatch(find_command(argv[1]), argc - 2, argv + 2);
     if (nearest_command(argv[1])) {
         fprintf(stderr, "dpexec: there is no command %s, nor a file: did you mean %s?\n", argv[1],
                 nearest_command(argv[1]));

@@ -94,6 +94,25 @@ refused 1 "tokenizer none.json: cannot open: No such file" "$dpexec" models/mlp.
 refused 2 "--lr-schedule plateau follows the metric of evaluations: --val is not given" "$dpexec" none.onnx --data none.npz --loss mse \
     --lr-schedule plateau:0.1:10:0:rel:0:0:max --metric mae
 
+# Completions, from the table that --help prints.
+completed() { # WORD...: what bash completes the last word to
+    bash -c 'eval "$("$1" completion bash)"; shift; COMP_WORDS=(dpexec "$@"); COMP_CWORD=$#; _dpexec; printf "%s\n" "${COMPREPLY[@]}"' - "$dpexec" "$@"
+}
+check "a command" test "$(completed tok)" = tokenize
+check "a flag of a command" test "$(completed train --lr-s)" = --lr-schedule
+check "of a command alone" test -z "$(completed data --lr-s)"
+check "a flag where a model trains" test "$(completed models/mlp.onnx --lr-s)" = --lr-schedule
+check "a choice" test "$(completed train --loss h)" = huber
+check "a file" test "$(completed train models/ml)" = models/mlp.onnx
+check "every flag that train --help shows" diff <("$dpexec" train --help | grep -oE '^  --?[a-z0-9-]+' | tr -d ' ' | grep -vx -e --debug | sort) \
+    <(completed train - | grep -vx -e --help | sort)
+check "bash reads that for zsh" bash -n <("$dpexec" completion zsh)
+says "complete -c dpexec -n '__fish_seen_subcommand_from train' -l lr-schedule -r" "$dpexec" completion fish
+refused 2 "completion: expected bash, zsh or fish, found 'csh'" "$dpexec" completion csh
+says "usage: dpexec eval" "$dpexec" help eval
+says "dpexec export" "$dpexec" help
+refused 2 "there is no command evil: 'dpexec help' lists them" "$dpexec" help evil
+
 # A flag that is no list is given once.
 refused 2 "--lr is given twice, '0.1' and '0.2': give it once" "$dpexec" none.onnx --data none.npz --loss mse --lr 0.1 --lr=0.2
 refused 2 "--data is given twice, 'a.npz' and 'b.npz': give it once; --quiet is given twice: give it once" "$dpexec" none.onnx --data a.npz \
