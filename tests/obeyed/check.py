@@ -65,7 +65,7 @@ class Case:
     def train(self, replicas):
         """-> what is wrong."""
         e, out = self.expected, self.work / f"{self.folder.name}.{replicas}"
-        status, said = self.tool("train", self.folder / e["model"], *self.data(e), "--no-shuffle", "--threads", 1, "--replicas", replicas,
+        status, said = self.tool("train", self.folder / e["model"], *self.data(e), "--no-shuffle", "--plain-defaults", "--threads", 1, "--replicas", replicas,
                                  *self.dtype, "--out", out, *self.arguments(e["flags"]))
         wrong = [f"does not say {text!r}" for text in e.get("says", []) if not any(text in line for line in said.splitlines())]
         wrong += [f"says {text!r}" for text in e.get("unsaid", []) if text in said]
@@ -91,7 +91,7 @@ class Case:
 
     def again(self, out, replicas):
         e, then = self.expected["again"], out.with_name(out.name + ".again")
-        status, said = self.tool("train", out / "model.onnx", *self.data(e), "--no-shuffle", "--threads", 1, "--replicas", replicas, *self.dtype,
+        status, said = self.tool("train", out / "model.onnx", *self.data(e), "--no-shuffle", "--plain-defaults", "--threads", 1, "--replicas", replicas, *self.dtype,
                                  "--out", then, *self.arguments(e["flags"]))
         if status:
             return [f"again: exit {status}: {said[-300:]}"]

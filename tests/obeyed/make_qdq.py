@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from onnx import TensorProto as T, helper as h, numpy_helper as nh
 
 HERE = pathlib.Path(__file__).resolve().parent
-FLAGS = ["--loss", "mse", "--batch-size", "4", "--steps", "5", "--lr", "0.3"]
+FLAGS = ["--loss", "mse", "--batch-size", "4", "--steps", "5"]
 STEPS, LR = 5, 0.3
 
 
@@ -86,7 +86,8 @@ def write(name, nodes, inits, x, target, losses, opset, **more):
         model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=10)
     onnx.checker.check_model(model)
     onnx.save(model, folder / "model.onnx")
-    flags = FLAGS + more.pop("flags", [])
+    flags = more.pop("flags", [])
+    flags = FLAGS + ([] if "--lr" in flags else ["--lr", "0.3"]) + flags
     np.savez(folder / "data.npz", x=x.float().numpy(), target=target.numpy())
     e = {"model": "model.onnx", "data": "data.npz", "flags": flags, "losses": losses, "source": "make_qdq.py, PyTorch in float64", **more}
     (folder / "expected.json").write_text(json.dumps(e, indent=1) + "\n")
