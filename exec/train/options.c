@@ -84,6 +84,9 @@ static const Setting table[] = {
       .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
     { "metric", "NAME", "none", "metric to measure besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
     { "optimizer", "NAME", "sgd", "optimizer that updates the parameters", .set = is_recipe, .trains = true },
+    { "plain-defaults", NULL, "false",
+      "--lr 0.01, no momentum and no weight decay, unless they are given, whatever the optimizer; so with --compat",
+      SETTING_OF(Options, plain_defaults), .trains = true },
     { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX, .trains = true,
       .on_resume = RESUME_TOLD },
     { "lr-schedule", "S", "constant", "learning rate schedule: the fraction of lr that each step uses",
@@ -369,13 +372,6 @@ static const Setting *find_option(const char *name, int *index)
     return NULL;
 }
 
-static const Setting *table_find(const char *name)
-{
-    int unused;
-
-    return find_option(name, &unused);
-}
-
 /* Is it a recipe's? */
 static bool is_flag(const Setting *s)
 {
@@ -383,6 +379,15 @@ static bool is_flag(const Setting *s)
         if (s == &table[i])
             return false;
     return true;
+}
+
+/* The option of the table; NULL for a recipe's. */
+static const Setting *table_find(const char *name)
+{
+    int unused;
+    const Setting *s = find_option(name, &unused);
+
+    return s && !is_flag(s) ? s : NULL;
 }
 
 static const char *text_of(const Options *o, const char *name)
@@ -431,16 +436,16 @@ static Status unknown_recipe(const struct Family *f, const char *text)
     return FAIL(E_INVALID, "--%s: expected %s%s, found '%s'", f->option, forms, f->or_none ? " or none" : "", text);
 }
 
-/* "momentum=0.9;beta1=0.8": the flags of recipes that are given. */
+/* "momentum=0.9;beta1=0.8;": the flags of recipes that are given, then those of presets. */
 static const char *given_flags(const Options *o)
 {
-    const char *all = "";
+    const char *all = "", *preset = options_preset_flags(o);
     const Setting *s;
 
     for (int i = 0; all && (s = option_at(i)); i++)
         if (is_flag(s) && o->text[i])
             all = arena_printf(o->arena, "%s%s=%s;", all, s->name, *o->text[i] ? o->text[i] : "true");
-    return all;
+    return all && preset ? arena_printf(o->arena, "%s%s", all, preset) : NULL; /* the first of a name counts */
 }
 
 /* Sets the recipes that the texts choose, with their settings; on failure nothing changes. */
@@ -596,6 +601,8 @@ Status options_copy(Options **out, const Options *o)
     if (!st)
         st = take_recipes(copy);
     if (!st)
+        st = options_take_presets(copy, "optimizer", table_find);
+    if (!st)
         st = copy_lists(copy, o);
     if (!st)
         st = options_copy_groups(copy, o);
@@ -722,7 +729,9 @@ const char *options_choice_default(const char *option, const char *choice, const
 {
     const struct Family *f = family_of(option);
     const Recipe *r = f ? recipe_find(f->list, choice) : NULL;
-    const Setting *s = r ? recipe_flag(r, flag) : NULL;
+    const Setting *s = r ? recipe_flag(r, flag) : NULL, *of_table = table_find(flag);
 
-    return s ? s->fallback : NULL;
+    if (s || !r || !of_table || (f->list == optimizer_list && ((const OptimizerDef *)(const void *)r)->of_file))
+        return s ? s->fallback : NULL;
+    return options_preset_default(option, r->name, of_table);
 }

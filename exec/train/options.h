@@ -30,7 +30,8 @@ typedef struct {
     RecipeSettings schedule_settings;
     int64_t warmup_steps, total_steps; /* total_steps: where schedules end that do */
     double lr;
-    OptionGroup *group; /* as build.group */
+    bool plain_defaults; /* of optimizers; else each has its own */
+    OptionGroup *group;  /* as build.group */
     int n_group;
     bool evaluation;               /* is all that a trainer is for: no training step is planned in advance */
     bool export_ema;               /* else the parameters as they are trained */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/train/options_presets.h"
 #include "exec/train/options_store.h"
 #include "exec/train/parameter_list.h"
 #include "passes/options/collectives.h"
@@ -184,9 +185,10 @@ static Status read_group(OptionGroup *out, const char *text, Arena *a)
 Status options_take_groups(Options *o)
 {
     const RecipeOptions *r = recipe_options(&o->build);
+    const char *preset = options_preset_flags(o);
     UpdateGroup *u = ARENA_NEW(o->arena, UpdateGroup, o->n_group + 1);
 
-    if (!u)
+    if (!u || !preset)
         return FAIL_NOMEM();
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
@@ -195,7 +197,7 @@ Status options_take_groups(Options *o)
         u[k] = (UpdateGroup){ .pattern = g->pattern,
                               .optimizer = own ? g->optimizer : r->optimizer,
                               .optimizer_args = own ? g->optimizer_args : r->optimizer_args,
-                              .settings = own ? g->flags : arena_printf(o->arena, "%s%s", g->flags, r->settings),
+                              .settings = arena_printf(o->arena, "%s%s", g->flags, own ? preset : r->settings),
                               .clip = g->has_clip ? &g->clip : NULL,
                               .loss = g->loss };
         if (!u[k].settings)

@@ -7,9 +7,20 @@
 #include "exec/train/options_store.h"
 #include "passes/options/step.h"
 
+#define NOT_NONE "*" /* any value but "none" */
+
 static const struct Preset {
     const char *option, *value, *of, *to;
 } presets[] = {
+    { "plain-defaults", "true", "lr", "0.01" },
+    { "plain-defaults", "true", "momentum", "0" },
+    { "plain-defaults", "true", "weight-decay", "0" },
+    { "compat", NOT_NONE, "lr", "0.01" },
+    { "compat", NOT_NONE, "momentum", "0" },
+    { "compat", NOT_NONE, "weight-decay", "0" },
+    { "optimizer", "adam", "lr", "0.001" },
+    { "optimizer", "adamw", "lr", "0.001" },
+    { "optimizer", "lion", "lr", "0.0001" },
     { "compat", "dp", "split", "chunk" },
     { "compat", "dp", "bn", "local" },
     { "compat", "ddp", "bn", "local" },
@@ -31,7 +42,15 @@ static bool holds(const Options *o, const struct Preset *p)
 {
     const char *value = options_get(o, p->option);
 
+    if (p->value && !strcmp(p->value, NOT_NONE))
+        return strcmp(value, "none") != 0;
     return p->value ? !strcmp(value, p->value) : *value != '\0';
+}
+
+/* Whether the row is a setting of optimizers from before each optimizer had defaults of its own. */
+static bool is_plain(const struct Preset *p)
+{
+    return !strcmp(p->option, "plain-defaults") || (p->value && !strcmp(p->value, NOT_NONE));
 }
 
 bool options_have_presets(const char *name)
@@ -43,12 +62,35 @@ bool options_have_presets(const char *name)
     return any;
 }
 
+const char *options_preset_flags(const Options *o)
+{
+    const char *all = "";
+
+    for (int i = 0; all && i < N_PRESETS; i++)
+        if (is_plain(&presets[i]) && strcmp(presets[i].of, "lr") != 0 && holds(o, &presets[i]))
+            all = arena_printf(o->arena, "%s%s=%s;", all, presets[i].of, presets[i].to);
+    return all;
+}
+
 const char *options_unset(const Options *o, const Setting *s)
 {
     for (int i = 0; i < N_PRESETS; i++)
         if (!strcmp(presets[i].of, s->name) && holds(o, &presets[i]))
             return presets[i].to;
     return s->fallback;
+}
+
+const char *options_preset_default(const char *option, const char *choice, const Setting *s)
+{
+    bool any = false;
+
+    for (int i = 0; i < N_PRESETS; i++)
+        if (!strcmp(presets[i].option, option) && !strcmp(presets[i].of, s->name)) {
+            any = true;
+            if (presets[i].value && !strcmp(presets[i].value, choice))
+                return presets[i].to;
+        }
+    return any ? s->fallback : NULL;
 }
 
 /* Lists the options that `compat` has a default for, as they are in force: "--split chunk, --bn local". */
@@ -60,7 +102,7 @@ static Status list_compat(Options *o)
     if (!o->compat)
         return ST_OK;
     for (int i = 0; list && i < N_PRESETS; i++) {
-        bool before = strcmp(presets[i].option, "compat") != 0;
+        bool before = strcmp(presets[i].option, "compat") != 0 || is_plain(&presets[i]);
 
         for (int k = 0; k < i; k++)
             before |= !strcmp(presets[k].of, presets[i].of);
@@ -77,7 +119,8 @@ Status options_take_presets(Options *o, const char *name, const Setting *(*find)
         if (!strcmp(presets[i].option, name) && !options_given(o, presets[i].of)) {
             const Setting *s = find(presets[i].of);
 
-            TRY(setting_set(s, o, o->arena, options_unset(o, s)));
+            if (s) /* flags of recipes are read with their recipe */
+                TRY(setting_set(s, o, o->arena, options_unset(o, s)));
         }
     return list_compat(o);
 }

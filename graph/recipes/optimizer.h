@@ -83,15 +83,15 @@ ValueId formula_decayed(UpdateRule *f, double weight_decay);
 void formula_next(UpdateRule *f, ValueId state, ValueId next); /* state: f->w, or a result of formula_state */
 
 /* Flags that several optimizers have. */
-#define FLAG_WEIGHT_DECAY(Struct, field, what)                                                                      \
-    {                                                                                                               \
-        .name = "weight-decay", .metavar = "X", .fallback = "0", .help = what, SETTING_OF(Struct, field), .min = 0, \
-        .max = SETTING_REAL_MAX                                                                                     \
+#define FLAG_WEIGHT_DECAY(Struct, field, value, what)                                                                 \
+    {                                                                                                                 \
+        .name = "weight-decay", .metavar = "X", .fallback = value, .help = what, SETTING_OF(Struct, field), .min = 0, \
+        .max = SETTING_REAL_MAX                                                                                       \
     }
-#define FLAG_MOMENTUM(Struct, field)                                                                                   \
-    {                                                                                                                  \
-        .name = "momentum", .metavar = "X", .fallback = "0", .help = "share of the last step that goes into the next", \
-        SETTING_OF(Struct, field), .min = 0, .max = 1                                                                  \
+#define FLAG_MOMENTUM(Struct, field, value)                                                                     \
+    {                                                                                                           \
+        .name = "momentum", .metavar = "X", .fallback = value,                                                  \
+        .help = "share of the last step that goes into the next", SETTING_OF(Struct, field), .min = 0, .max = 1 \
     }
 #define FLAG_DECAY(flag, Struct, field, value, what)                                                        \
     {                                                                                                       \

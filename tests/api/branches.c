@@ -79,7 +79,8 @@ static void read_weights(dpx_trainer *t, int m, float *out)
 
 static void train(int m, float *weights, const char *replicas, const char *devices)
 {
-    const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", "replicas", replicas, "devices", devices, NULL };
+    const char *const settings[] = { "optimizer", "sgd",    "momentum", "0",     "lr", "0.1",
+                                     "replicas",  replicas, "devices",  devices, NULL };
     char path[512];
     dpx_trainer *t;
 
@@ -184,7 +185,7 @@ static void test_refused(void)
 /* What is exported has the choice as well, as an If, and goes on from where it was. */
 static void test_export(void)
 {
-    const char *const settings[] = { "optimizer", "sgd", "lr", "0.1", NULL };
+    const char *const settings[] = { "optimizer", "sgd", "momentum", "0", "lr", "0.1", NULL };
     char folder[256], path[512];
     dpx_trainer *t, *u = NULL;
     float loss, again;

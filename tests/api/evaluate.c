@@ -24,6 +24,7 @@ static dpx_trainer *make_own_by(int replicas, const char *loss, const char *accu
     CHECK_DPX(dpx_options_set(o, "replicas", number));
     CHECK_DPX(dpx_options_set(o, "threads", "1"));
     CHECK_DPX(dpx_options_set(o, "lr", "0.25"));
+    CHECK_DPX(dpx_options_set(o, "momentum", "0"));
     CHECK_DPX(dpx_options_set(o, "accumulate", accumulate));
     if (loss)
         CHECK_DPX(dpx_options_set(o, "loss", loss));

@@ -34,6 +34,7 @@ static dpx_trainer *make(const char *settings, const char *parts)
 
     snprintf(steps, sizeof steps, "%d", STEPS);
     CHECK_DPX(dpx_model_load(&m, SOURCE_DIR "/tests/api/own_updates.onnx"));
+    set_all(o, "plain-defaults=true");
     set_all(o, settings);
     set_all(o, parts);
     set_all(o, "loss=outputs threads=1");

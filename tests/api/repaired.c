@@ -36,9 +36,8 @@ static dpx_tensor tensor(const char *name, int rank, const int64_t *dim, const d
 
 static dpx_trainer *open_trainer(const char *name, const char *exporter, int b0, const char *replicas)
 {
-    const char *const given[][2] = {
-        { "loss", "mse" }, { "lr", repaired_rate }, { "dtype", "float64" }, { "threads", "1" }, { "replicas", replicas }
-    };
+    const char *const given[][2] = { { "loss", "mse" },      { "lr", repaired_rate }, { "momentum", "0" },
+                                     { "dtype", "float64" }, { "threads", "1" },      { "replicas", replicas } };
     dpx_options *o = dpx_options_create();
     dpx_model *m = NULL;
     dpx_trainer *t = NULL;

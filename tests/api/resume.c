@@ -17,7 +17,7 @@ static const char *const two_devices[] = { "loss=cross-entropy", "optimizer=adam
                                            "threads=1",          "devices=cpu*2",  NULL };
 static const char *const two_gpus[] = { "loss=cross-entropy", "optimizer=adam", "lr=0.01",
                                         "threads=1",          "devices=cuda*2", NULL };
-static const char *const open_sgd[] = { "loss=cross-entropy", "lr=0.01", "threads=1", NULL };
+static const char *const open_sgd[] = { "loss=cross-entropy", "lr=0.01", "momentum=0", "threads=1", NULL };
 static const char *const open_momentum[] = { "loss=cross-entropy", "lr=0.01", "momentum=0.9", "threads=1", NULL };
 
 /* What the trainer that resumes has done before. */
@@ -308,7 +308,7 @@ static void test_no_axes(void)
 
     make_folder(folder);
     if (t && CHECK_DPX(dpx_model_load(&m, MLP)) && CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy")) &&
-        CHECK_DPX(dpx_options_set(o, "threads", "1")) && CHECK_DPX(dpx_options_set(o, "lr", "0.01")) &&
+        CHECK_DPX(dpx_options_set(o, "threads", "1")) && CHECK_DPX(dpx_options_set(o, "plain-defaults", "true")) &&
         CHECK_DPX(dpx_trainer_create(&u, m, o, hear, &heard))) {
         one_step(t, 0, 1);
         CHECK_DPX(dpx_trainer_save(t, folder, NULL));
@@ -369,6 +369,7 @@ static void test_other_output(void)
     snprintf(two, sizeof two, "%s/two.onnx", folder);
     write_two_outputs(two);
     CHECK_DPX(dpx_options_set(o, "loss", "cross-entropy"));
+    CHECK_DPX(dpx_options_set(o, "momentum", "0"));
     CHECK_DPX(dpx_options_set(o, "threads", "1"));
     if (!CHECK_DPX(dpx_model_load(&m, two)) || !CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL)) ||
         !CHECK_DPX(dpx_trainer_create(&u, m, o, NULL, NULL)))

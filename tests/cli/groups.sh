@@ -4,7 +4,7 @@
 
 here=tests/cli/groups
 python=${PYTHON:-/usr/bin/python3}
-train=("$dpexec" train $here/model.onnx --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 --no-shuffle --quiet)
+train=("$dpexec" train $here/model.onnx --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 --no-shuffle --quiet --plain-defaults)
 
 # losses DIR EXPECTED...: those of DIR/metrics.jsonl, to 1e-8.
 losses() {
@@ -289,4 +289,26 @@ refused 2 "--clip-norm and --clip-value do not go together" "${train[@]}" --step
 refused 2 "clip-norm and clip-value do not go together" "${train[@]}" --steps 1 --group 'body*:clip-norm=1,clip-value=1'
 refused 2 "needs whole gradients" "${train[@]}" --steps 1 --clip-norm 1:inf --devices 'cpu*2' --shard optimizer
 refused 2 "expected X, X:P" "${train[@]}" --steps 1 --clip-norm 1:0.5
+
+# A run of a version in which no optimizer had defaults of its own (tests/cli/groups/before) goes on with those of then.
+before=(tests/cli/groups/model.onnx --data $here/data.npz --loss cross-entropy --batch-size 4 --threads 1 --group 'head*:optimizer=adamw,lr=0.001')
+plain=("$dpexec" train "${before[@]}" --plain-defaults)
+cp -r $here/before "$DIR/before"
+cp -r $here/before "$DIR/resumed"
+check "flags given again" "$dpexec" train "${before[@]}" --quiet --steps 6 --resume "$DIR/before"
+check "flags that are stored" "$dpexec" resume "$DIR/resumed" --steps 6
+check "one as the other" same_run "$DIR/before" "$DIR/resumed"
+check "it has no momentum" grep -q '"momentum": "0"' "$DIR/before/args.json"
+check "its rate" grep -q '"lr": "0.01"' "$DIR/before/args.json"
+check "plain defaults from the beginning" "${plain[@]}" --quiet --steps 6 --out "$DIR/plain"
+check "the same losses" diff <(grep -o '"loss":......' "$DIR/before/metrics.jsonl") <(grep -o '"loss":......' "$DIR/plain/metrics.jsonl")
+check "others now" "$dpexec" train "${before[@]}" --quiet --steps 6 --out "$DIR/own"
+check "momentum now" grep -q '"momentum": "0.9"' "$DIR/own/args.json"
+refused 2 "--plain-defaults was 'false', is 'true'" "${plain[@]}" --steps 7 --resume "$DIR/own"
+says "sgd: lr 0.01, momentum 0.9, weight-decay 0; batch size 4, 1 step" "$dpexec" train "${before[@]}" --steps 1
+says "sgd: lr 0.01, momentum 0, weight-decay 0; batch size 4, 1 step" "$dpexec" train "${before[@]}" --steps 1 --compat dp
+says "adam: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0; batch size 32" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adam --steps 1
+says "adamw: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0.01; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adamw --steps 1
+says "lion: lr 0.0001, beta1 0.9, beta2 0.99, weight-decay 0; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer lion --steps 1
+says "learning rate [adagrad 0.01; adam, adamw 0.001; lamb, lars 0.01; lion 0.0001; rmsprop, sgd 0.01]" "$dpexec" train --help
 finish

@@ -3,7 +3,7 @@
 # losses of the model's own that say what they weigh, over groups of batches, evaluations and replicas.
 . "$(dirname "$0")/lib.sh"
 here=tests/cli/losses
-common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --input-shape x=4,6)
+common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --plain-defaults --input-shape x=4,6)
 scores=(--data $here/data.npz --loss cross-entropy)
 own=(--data $here/masked.npz --input-shape y=4,6 --loss)
 
@@ -80,7 +80,7 @@ check "eval of sums" near "$(evaluated $here/own_loss.onnx "${eval[@]}" "${own[@
 # What was decided is kept: a run goes on with it, and is evaluated by it, where shapes alone would not tell.
 rm -rf "$DIR/run"
 check "to be resumed" "$dpexec" $here/fixed.onnx "${common[@]}" "${scores[@]}" --class-axis 2 --steps 2 --out "$DIR/run"
-check "resumed" "$dpexec" $here/fixed.onnx --batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --input-shape x=4,6 "${scores[@]}" \
+check "resumed" "$dpexec" $here/fixed.onnx --batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --plain-defaults --input-shape x=4,6 "${scores[@]}" \
     --resume "$DIR/run"
 check "losses behind a resume: $(losses "$DIR/run")" near "$(losses "$DIR/run")" "$(expected plain 3-)"
 check "eval of a checkpoint" test -n "$(evaluated $here/fixed.onnx "${eval[@]}" "${scores[@]}" --resume "$DIR/run")"

@@ -7,7 +7,7 @@ here=tests/cli/mix
 python=${PYTHON:-/usr/bin/python3}
 export LSAN_OPTIONS=suppressions=$root/tests/member/lsan.supp:print_suppressions=0
 for variable in $(compgen -e | grep -E '^(OMPI_|PMI_|PMIX_|SLURM_|HYDI_)'); do unset "$variable"; done
-common=(--batch-size 11 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet)
+common=(--batch-size 11 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --plain-defaults)
 declare -A data=([columns]="--data $here/data.npz --loss cross-entropy" [towers]="--data $here/pairs.npz --loss output:loss --train scale")
 
 for model in columns towers; do

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
 here=tests/cli/ragged
-common=(--loss cross-entropy --dtype float64 --batch-size 4 --lr 0.25 --no-shuffle --steps 10 --threads 1 --quiet)
+common=(--loss cross-entropy --dtype float64 --batch-size 4 --lr 0.25 --no-shuffle --steps 10 --threads 1 --quiet --plain-defaults)
 encoder=("$dpexec" $here/encoder.onnx "${common[@]}" --data $here/encoder.npz)
 words=("$dpexec" $here/words.onnx "${common[@]}" --data $here/words.npz)
 

@@ -3,7 +3,7 @@
 # number, wherever the model has them; the target lies as the scores do.
 . "$(dirname "$0")/lib.sh"
 here=tests/cli/sequence_first
-common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet)
+common=(--batch-size 4 --lr 0.5 --no-shuffle --epochs 1 --threads 1 --quiet --plain-defaults)
 
 # trains NAME MODEL DATA LOSS FLAG...: the losses of the steps, of which the last has fewer samples, and the evaluation are PyTorch's.
 trains() {

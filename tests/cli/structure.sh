@@ -29,7 +29,7 @@ for n, a in want.items():
     assert got[n].shape == a.shape and abs(got[n] - a).max() <= 1e-12, (n, got[n].shape, a.shape)
 END
 
-train=("$dpexec" train --loss mse --logits scores --batch-size 4 --lr 0.1 --steps 5 --no-shuffle --threads 1 --quiet)
+train=("$dpexec" train --loss mse --logits scores --batch-size 4 --lr 0.1 --steps 5 --no-shuffle --threads 1 --quiet --plain-defaults)
 trains() { # CASE MODEL DATA OPTIONS...
     local case=$1 model=$2 data=$3
     shift 3

@@ -12,7 +12,7 @@ np.savez(sys.argv[1] + "/data.npz", z=z, image=image)
 np.savez(sys.argv[1] + "/floats.npz", z=z.astype("f4"), image=image.astype("f4"))
 END
 set -f
-settings=(models/gan.onnx --loss outputs --optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased --batch-size 5 --threads 1)
+settings=(models/gan.onnx --loss outputs --optimizer adam --beta1 0.5 --lr 0.01 --bn-variance unbiased --batch-size 5 --threads 1 --plain-defaults)
 d='discriminator.*:loss=d_loss,lr=0.004' g='generator.*:loss=g_loss'
 train=("$dpexec" train "${settings[@]}" --no-shuffle --quiet)
 exact=("${train[@]}" --data "$DIR/data.npz" --dtype float64)
@@ -128,7 +128,7 @@ refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --step
 # A clip of all is one of each player's gradients, where a loop calls clip_grad_norm_ before each optimizer's step; also where the players' parameters
 # are several groups, of which one clips by itself.
 norms() { grep -o '"group_norm":[^]]*' "$1/metrics.jsonl" | cut -d[ -f2 | sed 's/,/ /g' | awk -v a="$2" -v b="$3" '{ print $a, $b }' | tr '\n' ' '; }
-clip=("$dpexec" train models/gan.onnx --loss outputs --optimizer sgd --lr 0.2 --bn-variance unbiased --batch-size 5 --threads 1 --no-shuffle --quiet
+clip=("$dpexec" train models/gan.onnx --loss outputs --optimizer sgd --lr 0.2 --bn-variance unbiased --batch-size 5 --threads 1 --no-shuffle --quiet --plain-defaults
     --data "$DIR/data.npz" --dtype float64 --steps 12 --turns)
 of_d='discriminator.*:loss=d_loss' bias='discriminator.fc.*:loss=d_loss'
 # clips NAME ORDER D G FLAG...: losses and norms of the D-th and the G-th group.

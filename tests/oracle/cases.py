@@ -51,7 +51,7 @@ mlp("lr-linear-warmup", lr_schedule="linear", warmup_steps=5)
 mlp("clip-norm", clip_norm=0.5)
 mlp("accumulate", accumulate=3, batch_size=8)                                    # 8 8 8 | 8 8 3
 mlp("accumulate-incomplete", accumulate=4, batch_size=8)                         # 8 8 8 8 | 8 3
-mlp("accumulate-ignore", "digits_ignored", accumulate=3, batch_size=8, ignore_index=-1, momentum=None)
+mlp("accumulate-ignore", "digits_ignored", accumulate=3, batch_size=8, ignore_index=-1, momentum=0.0)
 mlp("accumulate-clip", accumulate=3, batch_size=8, clip_norm=0.5)
 case("fashion_cnn-accumulate", "fashion_cnn", "fashion", loss="cross-entropy", optimizer="sgd", lr=0.005, momentum=0.9,
      batch_size=8, accumulate=3)

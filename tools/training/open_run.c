@@ -177,6 +177,44 @@ static Status keep_option(const Args *a, const char *name)
     return st;
 }
 
+/* Lets a resumed run keep the defaults of optimizers that it began with.  A note that does not name them is from before
+ * each optimizer had its own. */
+static Status keep_defaults(const Args *a)
+{
+    char *optimizer, *plain;
+    Status st = ST_OK;
+
+    if (!args_has(a, "resume") || args_has(a, "plain-defaults"))
+        return ST_OK;
+    optimizer = note_find(args_value(a, "resume"), "optimizer");
+    plain = note_find(args_value(a, "resume"), "plain-defaults");
+    if (optimizer && (!plain || !strcmp(plain, "true")) && !strcmp(dpx_options_get(a->options, "compat"), "none"))
+        st = (Status)dpx_options_set(a->options, "plain-defaults", "true");
+    free(optimizer);
+    free(plain);
+    return st;
+}
+
+/* Prints the settings that the optimizer has, given or by default: "sgd: lr 0.01, momentum 0.9; batch size 32". */
+static void tell_settings(Run *r)
+{
+    static const char *const shown[] = { "momentum", "beta1", "beta2", "weight-decay" };
+    const dpx_options *o = r->args->options;
+    const char *optimizer = dpx_options_get(o, "optimizer");
+    char text[256], name[32];
+    int n;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(optimizer, ":"), optimizer);
+    n = snprintf(text, sizeof text, "%s", name);
+    if (strcmp(name, "file") != 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, ": lr %s", dpx_options_get(o, "lr"));
+    for (size_t i = 0; i < sizeof shown / sizeof *shown && n < 200; i++)
+        if (dpx_choice_default("optimizer", name, shown[i]))
+            n += snprintf(text + n, sizeof text - (size_t)n, ", %s %s", shown[i], dpx_options_get(o, shown[i]));
+    progress_line(&r->progress, "%s; batch size %" PRId64 ", %" PRId64 " step%s", text, r->batch_size, r->steps,
+                  r->steps == 1 ? "" : "s");
+}
+
 /* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
@@ -186,6 +224,7 @@ static Status load_all(Run *r)
 
     TRY(world_agree_given(&r->world, a, "val")); /* data are read by all together */
     r->keeps = keeps_files(a);
+    TRY(keep_defaults(a));
     TRY(check_flags(r));
     TRY(keep_option(a, "head")); /* data have as many classes */
     TRY(note_check_model(a));
@@ -242,6 +281,8 @@ Status open_run(Run *r)
                 r->dir.path, r->dir.aside);
     }
 
+    if (!r->progress.quiet)
+        tell_settings(r);
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);

@@ -54,7 +54,7 @@ static const Setting flags[] = {
       SETTING_OF(Adagrad, initial),
       .min = 0,
       .max = SETTING_REAL_MAX },
-    FLAG_WEIGHT_DECAY(Adagrad, weight_decay, "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(Adagrad, weight_decay, "0", "L2 term in the gradient"),
     { .name = NULL },
 };
 

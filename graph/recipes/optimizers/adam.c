@@ -46,12 +46,12 @@ static void adam_formula(UpdateRule *f, const Adam *s, bool decoupled)
 static void formula_adam(UpdateRule *f, const void *settings) { adam_formula(f, settings, false); }
 static void formula_adamw(UpdateRule *f, const void *settings) { adam_formula(f, settings, true); }
 
-#define FLAGS(decay)                                                                                              \
+#define FLAGS(decay, what)                                                                                        \
     (const Setting[])                                                                                             \
     {                                                                                                             \
         FLAG_DECAY("beta1", Adam, beta1, "0.9", "decay of the first moment"),                                     \
             FLAG_DECAY("beta2", Adam, beta2, "0.999", "decay of the second moment"), FLAG_EPS(Adam, eps, "1e-8"), \
-            FLAG_WEIGHT_DECAY(Adam, weight_decay, decay),                                                         \
+            FLAG_WEIGHT_DECAY(Adam, weight_decay, decay, what),                                                   \
             { .name = "amsgrad",                                                                                  \
               .fallback = "false",                                                                                \
               .help = "divide by the largest second moment so far",                                               \
@@ -64,12 +64,12 @@ static void formula_adamw(UpdateRule *f, const void *settings) { adam_formula(f,
 DEFINE_OPTIMIZER(adam,
                  .recipe = { .name = "adam",
                              .help = "moments of the gradient, corrected for their start",
-                             .flags = FLAGS("L2 term in the gradient"),
+                             .flags = FLAGS("0", "L2 term in the gradient"),
                              RECIPE_SETTINGS(Adam) },
                  .formula = formula_adam);
 DEFINE_OPTIMIZER(adamw,
                  .recipe = { .name = "adamw",
                              .help = "adam with decoupled weight decay",
-                             .flags = FLAGS("decoupled decay"),
+                             .flags = FLAGS("0.01", "decoupled decay"),
                              RECIPE_SETTINGS(Adam) },
                  .formula = formula_adamw);

@@ -37,7 +37,7 @@ static void lars_formula(UpdateRule *f, const void *settings)
 }
 
 static const Setting flags[] = {
-    FLAG_MOMENTUM(Lars, momentum),
+    FLAG_MOMENTUM(Lars, momentum, "0"),
     { .name = "trust",
       .metavar = "X",
       .fallback = "0.001",
@@ -46,7 +46,7 @@ static const Setting flags[] = {
       .min = 0,
       .above_min = true,
       .max = SETTING_REAL_MAX },
-    FLAG_WEIGHT_DECAY(Lars, weight_decay, "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(Lars, weight_decay, "0", "L2 term in the gradient"),
     { .name = NULL },
 };
 

@@ -40,12 +40,12 @@ static void rmsprop_formula(UpdateRule *f, const void *settings)
 static const Setting flags[] = {
     FLAG_DECAY("alpha", RmsProp, alpha, "0.99", "decay of the mean of squares"),
     FLAG_EPS(RmsProp, eps, "1e-8"),
-    FLAG_MOMENTUM(RmsProp, momentum),
+    FLAG_MOMENTUM(RmsProp, momentum, "0"),
     { .name = "centered",
       .fallback = "false",
       .help = "subtract the square of the mean",
       SETTING_OF(RmsProp, centered) },
-    FLAG_WEIGHT_DECAY(RmsProp, weight_decay, "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(RmsProp, weight_decay, "0", "L2 term in the gradient"),
     { .name = NULL },
 };
 

@@ -51,7 +51,7 @@ static Status sgd_check(const void *settings)
 }
 
 static const Setting flags[] = {
-    FLAG_MOMENTUM(Sgd, momentum),
+    FLAG_MOMENTUM(Sgd, momentum, "0.9"),
     { .name = "dampening",
       .metavar = "X",
       .fallback = "0",
@@ -60,7 +60,7 @@ static const Setting flags[] = {
       .min = 0,
       .max = 1 },
     { .name = "nesterov", .fallback = "false", .help = "Nesterov's momentum", SETTING_OF(Sgd, nesterov) },
-    FLAG_WEIGHT_DECAY(Sgd, weight_decay, "L2 term in the gradient (adamw, lion: decoupled decay)"),
+    FLAG_WEIGHT_DECAY(Sgd, weight_decay, "0", "L2 term in the gradient (adamw, lion: decoupled decay)"),
     { .name = NULL },
 };
 
