@@ -71,5 +71,5 @@ name_of() {     # of the process that the command becomes, once it reads the pip
     rm "$DIR/pipe.npy"
     echo "$name"
 }
-check "the name of the process" test "$(name_of "${train[@]}" --steps 1000000)" = dpexec
+check "the name of the process" test "$(name_of "${train[@]/#2/1000000}")" = dpexec
 finish
