@@ -82,8 +82,8 @@ Status node_normalise(Graph *g, Node *n)
     for (int i = 0; i < (op->in_max < 0 && !(op->flags & OPF_OPTIONAL_INPUTS) ? n->n_in : op->in_min); i++)
         if (!has_value(n->in[i]))
             return FAIL(E_MODEL, "%s: required input %d is absent", node_text(g, n), i);
-    for (int i = 0; i < (op->out_max < 0 ? 0 : op->out_min); i++) /* of a list, any output may be absent */
-        if (!has_value(n->out[i]))
+    for (int i = 0; i < op->out_min; i++)
+        if (!has_value(n->out[i]) && op_requires_output(op, i))
             return FAIL(E_MODEL, "%s: required output %d is absent", node_text(g, n), i);
     TRY(check_attrs(g, n));
     for (const AttrDecl *d = op->attrs; d && d->name; d++)

@@ -172,6 +172,7 @@ struct OpDef {
     uint8_t setting_in;       /* bit i: a float at input i is a setting without derivative (a ratio, a threshold) */
     uint8_t tunable_in;       /* bit i: a float at input i is a setting with a derivative (a bound, a filling value): a
                                * parameter only where its name, the file or a flag calls it one */
+    uint8_t optional_out;     /* bit i: output i may be absent although it is below out_min */
     uint8_t gradient_only_in; /* bit i: input i affects gradients only, not the outputs */
     uint8_t layout;           /* LAYOUT_; elementwise operators take any */
     uint8_t filter_in, filter_out; /* bit i: input or output i is a filter, not data of samples and channels */
@@ -270,6 +271,11 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
 }
 
 static inline bool op_is_gradient_only(const OpDef *op, int i) { return i < 8 && op->gradient_only_in >> i & 1; }
+/* Of a list, any output may be absent. */
+static inline bool op_requires_output(const OpDef *op, int i)
+{
+    return op->out_max >= 0 && i < op->out_min && !(i < 8 && op->optional_out >> i & 1);
+}
 static inline bool op_moves(const OpDef *op, int i) { return (op->same ? 1 : op->moves) >> (i < 7 ? i : 7) & 1; }
 static inline bool op_picks(const OpDef *op, int i) { return op->picks >> (i < 7 ? i : 7) & 1; }
 /* Is the output made of all the inputs' elements, however many inputs there are? */

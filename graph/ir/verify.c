@@ -157,8 +157,8 @@ static Status check_node(bool *defined, const Graph *g, const Node *n, uint32_t 
     for (int i = 0; i < op->in_min; i++)
         if (!has_value(n->in[i]))
             return BROKEN("%s: required input %d is absent", node_text(g, n), i);
-    for (int i = 0; i < (op->out_max < 0 ? 0 : op->out_min); i++) /* of a list, any output may be absent */
-        if (!has_value(n->out[i]))
+    for (int i = 0; i < op->out_min; i++)
+        if (!has_value(n->out[i]) && op_requires_output(op, i))
             return BROKEN("%s: required output %d is absent", node_text(g, n), i);
     for (int i = 0; i < n->n_attr; i++)
         if (n->attr[i].type == A_GRAPH && n->attr[i].graph)

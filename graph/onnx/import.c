@@ -117,7 +117,7 @@ static Status add_node(Importer *im, Body *b, const Onnx__NodeProto *p, const Op
     }
     TRY(attributes_decode(&attrs, im, b, p));
     for (size_t i = 0; i < p->n_output; i++) { /* a required output without a name gets one: kernels write it */
-        bool required = op->out_max < 0 || (int)i < op->out_min;
+        bool required = op->out_max < 0 || op_requires_output(op, (int)i);
 
         names[i] = *p->output[i] || !required ? body_name(im, b, p->output[i]) : NULL;
     }

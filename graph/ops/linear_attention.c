@@ -252,5 +252,6 @@ DEFINE_OP(DeltaRule, OWN, .in_max = DELTA_INPUTS, .out_min = 2, .out_max = 2, .i
           .doc = "LinearAttention; the inputs present of (q, k, v, past, decay, beta) choose the update rule");
 
 DEFINE_OP(DeltaRuleGrad, OWN, .in_max = DELTA_GRAD_INPUTS, .out_min = DELTA_INPUTS, .out_max = DELTA_INPUTS,
-          .infer = linear_attention_infer_grad, .standard = delta_rule_standard_grad,
+          .optional_out = (1 << DELTA_INPUTS) - 1, .infer = linear_attention_infer_grad,
+          .standard = delta_rule_standard_grad,
           .doc = "gradients of DeltaRule, from (q, k, v, past, decay, beta, dy, dstate)");

@@ -515,5 +515,5 @@ DEFINE_OP(Recurrent, OWN, .param_in = 142, .in_min = 3, .in_max = 8, .out_min = 
           .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
 
 DEFINE_OP(RecurrentGrad, OWN, .in_min = 3, .in_max = RECG_INPUTS, .out_min = RECG_OUTPUTS, .out_max = RECG_OUTPUTS,
-          .infer = recurrent_infer_grad, .standard = recurrent_standard_grad,
+          .optional_out = 1 << RECG_DX, .infer = recurrent_infer_grad, .standard = recurrent_standard_grad,
           .doc = "gradients of Recurrent, from (x, w, r, lengths, h0, c0, p, y, saved, dy, dy_h, dy_c)");

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_GPU_TIMEOUT=2 DPEXEC_SIM_TIMEOUT=2
 export DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
-mlp=(models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet)
+mlp=(models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --momentum 0 --batch-size 10 --threads 1 --quiet)
 
 # Runs to compare with, and checkpoints of four steps to begin with.
 for devices in 1 2; do

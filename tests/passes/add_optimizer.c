@@ -195,7 +195,7 @@ static void test_accumulation(void)
 static void test_wrong_options(void)
 {
     BuildParts wrong[] = {
-        { .build.mode = BUILD_TRAIN, .recipes.settings = "nesterov=true" },
+        { .build.mode = BUILD_TRAIN, .recipes.settings = "momentum=0;nesterov=true" },
         { .build.mode = BUILD_TRAIN, .recipes.settings = "momentum=-1" },
         { .build.mode = BUILD_TRAIN, .recipes.settings = "weight-decay=-1" },
         { .build.mode = BUILD_TRAIN, .recipes.optimizer = &optimizer_adam, .recipes.settings = "beta1=1" },

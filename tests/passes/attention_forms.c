@@ -54,7 +54,7 @@ static void test_forms(void)
 {
     const BuildOptions opt = { .mode = BUILD_TRAIN,
                                .types = &(TypeOptions){ .dtype = DT_FLOAT64 },
-                               .recipes = &(RecipeOptions){ .loss = &loss_mse },
+                               .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = "momentum=0" },
                                .batch = &(BatchOptions){ .batch = 2 },
                                .backend = &(BackendOptions){ .backend = cpu_target(DT_NONE, false, false) } };
 

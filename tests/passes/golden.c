@@ -125,9 +125,11 @@ static bool add_group(Options *o, char *value)
         *clip++ = '\0';
         o->clip[k].norm = number(clip);
     }
-    o->group[k] = (UpdateGroup){
-        .pattern = value, .optimizer = &optimizer_sgd, .loss = *loss ? loss : NULL, .clip = clip ? &o->clip[k] : NULL
-    };
+    o->group[k] = (UpdateGroup){ .pattern = value,
+                                 .optimizer = &optimizer_sgd,
+                                 .settings = "momentum=0",
+                                 .loss = *loss ? loss : NULL,
+                                 .clip = clip ? &o->clip[k] : NULL };
     o->parts.update.n_group++;
     return true;
 }

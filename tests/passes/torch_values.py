@@ -136,13 +136,13 @@ def optimizers():
     print("static const Updates updates[] = {")
     T = torch.optim
     table = [
-        ("sgd", "sgd", {}, T.SGD, {}, 0.0),
-        ("sgd with decay", "sgd", {"weight-decay": 0.05}, T.SGD, {"weight_decay": 0.05}, 0.0),
+        ("sgd", "sgd", {"momentum": 0}, T.SGD, {}, 0.0),
+        ("sgd with decay", "sgd", {"weight-decay": 0.05, "momentum": 0}, T.SGD, {"weight_decay": 0.05}, 0.0),
         ("sgd with momentum", "sgd", {"weight-decay": 0.05, "momentum": 0.9}, T.SGD, {"weight_decay": 0.05, "momentum": 0.9}, 0.0),
         ("sgd with nesterov", "sgd", {"weight-decay": 0.05, "momentum": 0.9, "nesterov": "true"}, T.SGD,
          {"weight_decay": 0.05, "momentum": 0.9, "nesterov": True}, 0.0),
         ("sgd clipped", "sgd", {"weight-decay": 0.05, "momentum": 0.9}, T.SGD, {"weight_decay": 0.05, "momentum": 0.9}, 0.5),
-        ("sgd not clipped", "sgd", {}, T.SGD, {}, 100.0),
+        ("sgd not clipped", "sgd", {"momentum": 0}, T.SGD, {}, 100.0),
         ("adam", "adam", {}, T.Adam, {}, 0.0),
     ]
     small = {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "weight-decay": 0.05}
