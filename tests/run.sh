@@ -9,6 +9,7 @@
 #                           or cases (--list build ops:softmax)
 # $TEST_SUITES picks suites in all programs that have them: their names, or with a - in front those to leave out.
 # A name that nothing has is an error (exit status 2).
+# A test that runs for twenty minutes has failed.
 # One more test runs at a time than there are processors, for some wait ($TEST_JOBS says another number); each has one thread.
 # Ends with "N passed, N failed".  A program that ends without such a line counts as one failure, and so does a program that is
 # wanted and was not built.  Without NAME every program is wanted, but those of the CUDA plug-in only where that was built.
@@ -40,7 +41,7 @@ run() {
     local name=$1 log=$logs/$1 counts status start=$SECONDS
     shift
     TIMEFORMAT='%U %S'
-    { time "$@" >"$log" 2>&1; } 2>"$log.time"
+    { time timeout --foreground 1200 "$@" >"$log" 2>&1; } 2>"$log.time"
     status=$?
     counts=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
     [ -n "$counts" ] || counts="0 passed, 1 failed"

@@ -109,7 +109,7 @@ met() {
         [ $r = 1 ] && at=-1:$turn:$2 || at=
         HALT=$at LD_PRELOAD=$build/libhalt_sockets.so start $r 3 "${run[@]}" --out "$DIR/$name"
     done
-    until [ -s "$DIR/status-0" ] && [ -s "$DIR/status-2" ]; do sleep 0.1; done
+    await ended 0 2
     kill -KILL "$(cat "$DIR/pid-1")" 2>/dev/null
     wait
     cat "$DIR"/rank-? >"$DIR/$name.err"

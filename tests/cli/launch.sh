@@ -16,7 +16,7 @@ begin() {
     shift 2
     env --default-signal=HUP "$dpexec" launch -n "$size" -- "${forever[@]}" "$@" --out "$DIR/$name" >/dev/null 2>"$DIR/$name.err" &
     launched=$!
-    until [ -s "$DIR/$name/metrics.jsonl" ]; do sleep 0.05; done
+    await test -s "$DIR/$name/metrics.jsonl"
 }
 
 # ends STATUS SECONDS: the launcher that has begun does so, and nobody it started is left.

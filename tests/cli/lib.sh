@@ -100,13 +100,25 @@ expected() { grep "^$1 " "$here/torch.txt" | cut -d' ' -f"$2"; }
 losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
 evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }
 
+# ---- waiting for other processes ----
+# await COMMAND...: until it succeeds; after two minutes the test has failed and ends.
+await() {
+    local end=$((SECONDS + 120))
+    until "$@" 2>/dev/null; do
+        [ "$SECONDS" -lt $end ] || { fail "waited for two minutes: $*"; finish; }
+        sleep 0.05
+    done
+}
+listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1"); }
+ended() { local r; for r in "$@"; do [ -s "$DIR/status-$r" ] || return 1; done; }        # the ranks
+
 # ---- several processes, each started by hand ----
 port=$((20000 + $$ % 10000))
 
 # A port where nobody listens.
 next_port() {
     port=$((port + 1))
-    while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+    while listens "$port" 2>/dev/null; do port=$((port + 1)); done
 }
 
 # start RANK SIZE ARGS...: in the background; its error text goes to $DIR/rank-RANK, its status to $DIR/status-RANK.

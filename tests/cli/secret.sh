@@ -9,9 +9,6 @@ head -c 32 /dev/urandom >"$DIR/other"
 chmod 600 "$DIR/secret" "$DIR/other"
 with=("${mlp[@]}" --world-secret "$DIR/secret")
 
-# until somebody listens there
-listening() { until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done; }
-
 # ---- the file ----
 
 alone=("$dpexec" "${mlp[@]}" --world 2 --rank 0 --rendezvous localhost:1 --world-timeout 1)
@@ -53,7 +50,7 @@ for size in short long; do
     check "a $size secret" together 2 "${mlp[@]}" --world-secret "$DIR/$size"
     next_port
     start 0 2 "${mlp[@]}" --world-secret "$DIR/$size"
-    listening
+    await listens $port
     check "proofs are HMAC-SHA256, $size" "${stranger[@]}" member $port "$DIR/$size"
     wait
     tells 0 1 'rank 1 of 2: the process has gone'
@@ -65,7 +62,7 @@ for what in other none; do
     next_port
     start 0 2 "${with[@]}"
     if [ $what = other ]; then start 1 2 "${mlp[@]}" --world-secret "$DIR/other"; else start 1 2 "${mlp[@]}"; fi
-    until [ -s "$DIR/status-1" ]; do sleep 0.05; done
+    await ended 1
     if [ $what = other ]; then
         tells 1 1 'rank 0 of 2: the secrets (--world-secret) are not the same'
     else
@@ -98,7 +95,7 @@ tells 1 1 "rank 0 speaks version 4 of the protocol between processes, this one v
 next_port
 patience=3
 start 0 2 "${with[@]}"
-listening
+await listens $port
 check 'an older dpexec is told so' "${stranger[@]}" older $port
 wait
 tells 0 1 'rank 1 did not; a process of another version came: start the same dpexec everywhere'
@@ -113,22 +110,23 @@ next_port
 recorder=$!
 patience=20
 port=$behind start 0 3 "${with[@]}" --out "$DIR/recorded"
-until (exec 3<>"/dev/tcp/127.0.0.1/$behind") 2>/dev/null; do sleep 0.05; done
+await listens $behind
 start 1 3 "${with[@]}"
-until [ "$(stat -c %s "$DIR/greeting" 2>/dev/null)" = 120 ]; do sleep 0.05; done
+greeted() { [ "$(stat -c %s "$DIR/greeting")" = 120 ]; }
+await greeted
 check 'said again while the world meets' "${stranger[@]}" replay $behind "$DIR/greeting"
 check 'reflections' "${stranger[@]}" mirror $behind
 check 'garbage' "${stranger[@]}" garbage $behind
 check 'reflections after garbage' "${stranger[@]}" mirror $behind
 port=$behind start 2 3 "${with[@]}"
-until [ -s "$DIR/status-0" ] && [ -s "$DIR/status-1" ] && [ -s "$DIR/status-2" ]; do sleep 0.05; done
+await ended 0 1 2
 for r in 0 1 2; do check "rank $r goes on" grep -qx 0 "$DIR/status-$r"; done
 check 'nothing has changed' same_run "$DIR/alone" "$DIR/recorded"
 kill $recorder 2>/dev/null
 wait
 next_port
 start 0 2 "${with[@]}"
-listening
+await listens $port
 check 'said again in another world' "${stranger[@]}" replay $port "$DIR/greeting"
 start 1 2 "${with[@]}"
 wait
@@ -138,13 +136,13 @@ check 'rank 1 goes on' grep -qx 0 "$DIR/status-1"
 # 200 at a time that never say enough, coming again and again.
 next_port
 start 0 3 "${with[@]}" --out "$DIR/flooded"
-listening
+await listens $port
 "${stranger[@]}" flood $port 200 20 &
 flood=$!
 sleep 1.5
 SECONDS=0
 for r in 1 2; do start $r 3 "${with[@]}"; done
-until [ -s "$DIR/status-0" ] && [ -s "$DIR/status-1" ] && [ -s "$DIR/status-2" ]; do sleep 0.05; done
+await ended 0 1 2
 check 'a flood, in time' test $SECONDS -lt 15
 check 'the flood was there' kill $flood
 wait
@@ -154,20 +152,20 @@ check 'nothing has changed' same_run "$DIR/alone" "$DIR/flooded"
 # And with descriptors for few.
 next_port
 (ulimit -n 40; start 0 2 "${mlp[@]}"; wait) &
-listening
+await listens $port
 "${stranger[@]}" flood $port 100 20 &
 flood=$!
 sleep 1
 start 1 2 "${mlp[@]}"
-until [ -s "$DIR/status-0" ] && [ -s "$DIR/status-1" ]; do sleep 0.05; done
+await ended 0 1
 kill $flood
 wait
 for r in 0 1; do check "rank $r goes on" grep -qx 0 "$DIR/status-$r"; done
 
 # While it trains nobody listens.
 next_port
-for r in 0 1; do start $r 2 "${with[@]}" --steps 100000000 --out "$DIR/trains"; done
-until [ -s "$DIR/trains/metrics.jsonl" ]; do sleep 0.05; done
+for r in 0 1; do start $r 2 "${with[@]/#12/100000000}" --out "$DIR/trains"; done
+await test -s "$DIR/trains/metrics.jsonl"
 check 'nobody listens' bash -c "! (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null"
 for r in 0 1; do
     ports=$(for fd in "/proc/$(cat "$DIR/pid-$r")/fd"/*; do readlink "$fd"; done | sed -n 's/^socket:\[\(.*\)\]$/\1/p')

@@ -54,7 +54,7 @@ refused 2 '--replicas 4: fewer than the 6 devices' "$dpexec" launch -n 3 -- trai
 
 next_port
 for r in 0 1; do start $r 2 "${mlp[@]/#12/100000000}" --out "$DIR/stopped"; done
-until [ -s "$DIR/stopped/metrics.jsonl" ]; do sleep 0.05; done
+await test -s "$DIR/stopped/metrics.jsonl"
 kill -TERM "$(cat "$DIR/pid-1")"
 wait
 check 'both stop' grep -qx 143 "$DIR/status-0"
@@ -97,7 +97,7 @@ store=$!
 for r in 0 1; do
     start_env TORCH_RANK=$r RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_USE_AGENT_STORE=True
 done
-until [ -e "$DIR/env-status-TORCH_RANK=0" ] && [ -e "$DIR/env-status-TORCH_RANK=1" ]; do sleep 0.1; done
+for r in 0 1; do await test -e "$DIR/env-status-TORCH_RANK=$r"; done
 kill $store
 wait
 port=$((port + 1))
@@ -191,7 +191,7 @@ unset DPEXEC_CUDA_PLUGIN
 # A killed process ends the others.
 next_port
 for r in 0 1 2; do start $r 3 "${mlp[@]/#12/100000000}" --out "$DIR/killed"; done
-until [ -s "$DIR/killed/metrics.jsonl" ]; do sleep 0.05; done
+await test -s "$DIR/killed/metrics.jsonl"
 kill -KILL "$(cat "$DIR/pid-1")"
 wait
 tells 0 1 'rank 1 of 3: the process has gone'
@@ -200,9 +200,9 @@ tells 2 1 'rank 1 of 3: the process has gone'
 # One that hangs is given up.
 next_port
 for r in 0 1; do patience=2 start $r 2 "${mlp[@]/#12/100000000}" --out "$DIR/hung"; done
-until [ -s "$DIR/hung/metrics.jsonl" ]; do sleep 0.05; done
+await test -s "$DIR/hung/metrics.jsonl"
 kill -STOP "$(cat "$DIR/pid-1")"
-until [ -s "$DIR/status-0" ]; do sleep 0.1; done
+await ended 0
 kill -CONT "$(cat "$DIR/pid-1")"
 wait
 tells 0 1 'nothing has come from rank 1 of 2 for 2 seconds'
@@ -214,7 +214,7 @@ for signal in KILL STOP; do
     [ $signal = KILL ] || text='nothing has come from rank 2 of 4 for 3 seconds; waiting: rank 0'
     next_port
     for r in 0 1 2 3; do patience=3 start $r 4 "${mlp[@]/#12/100000000}" --out "$DIR/four-$signal"; done
-    until [ -s "$DIR/four-$signal/metrics.jsonl" ]; do sleep 0.05; done
+    await test -s "$DIR/four-$signal/metrics.jsonl"
     SECONDS=0
     kill -$signal "$(cat "$DIR/pid-2")"
     until [ -s "$DIR/status-0" ] && [ -s "$DIR/status-1" ] && [ -s "$DIR/status-3" ] || [ $SECONDS -ge 20 ]; do sleep 0.1; done
@@ -248,16 +248,17 @@ tells 0 2 'rank 1 was started for a world of 2 processes, rank 0 for one of 3'
 tells 1 1 'a world of 2 processes'
 next_port
 start 0 2 "${mlp[@]}"
-until (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
+asks() { (printf 'GET / HTTP/1.0\r\n\r\n' >"/dev/tcp/127.0.0.1/$port"); }
+await asks
 start 1 2 "${mlp[@]}"
 wait
 check 'a stranger connects' grep -qx 0 "$DIR/status-0"
 check 'a stranger connects, rank 1' grep -qx 0 "$DIR/status-1"
 next_port
 start 0 2 "${mlp[@]}"
-until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
+await listens $port
 patience=5 start 0 2 "${mlp[@]}" --no-shuffle
-until [ -s "$DIR/status-0" ]; do sleep 0.05; done
+await ended 0
 tells 0 1 'Address already in use'
 start 1 2 "${mlp[@]}"
 wait

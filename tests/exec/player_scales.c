@@ -185,8 +185,10 @@ static bool check_step(Session *s, const How *how, int step, Expected *x)
 
 static void check(const How *how)
 {
-    const UpdateGroup group[] = { { .pattern = "a", .optimizer = &optimizer_sgd, .settings = "momentum=0", .loss = "a_loss" },
-                                  { .pattern = "b", .optimizer = &optimizer_sgd, .settings = "momentum=0", .loss = "b_loss" } };
+    const UpdateGroup group[] = {
+        { .pattern = "a", .optimizer = &optimizer_sgd, .settings = "momentum=0", .loss = "a_loss" },
+        { .pattern = "b", .optimizer = &optimizer_sgd, .settings = "momentum=0", .loss = "b_loss" }
+    };
     const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_outputs, .settings = "momentum=0" },
                                .update = &(UpdateOptions){ .group = group, .n_group = PLAYERS, .turns = true },
                                .replicas = &(ReplicaOptions){ .replicas = how->replicas },
