@@ -14,7 +14,7 @@ endif()
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/dpexec.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpexec.h include/dpexec_operators.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The prefix may be given as late as `cmake --install --prefix`: the file is written then.
 install(CODE "

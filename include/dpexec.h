@@ -188,8 +188,14 @@ DPX_API dpx_choice_info dpx_choice_at(const char *option, int index); /* all NUL
 /* The default of option `flag` under `choice` of `option` ("" when it has none): ("optimizer", "lion", "beta2") gives
  * "0.99".  NULL: the flag does not belong to the choice. */
 DPX_API const char *dpx_choice_default(const char *option, const char *choice, const char *flag);
-/* 1: smaller values of the options' "metric" are better ("mae"); 0: greater ones are, or there is no metric. */
-DPX_API int dpx_metric_falls(const dpx_options *options);
+/* A metric of the options, in their order, which are DPX_MAX_METRICS at most. */
+enum { DPX_MAX_METRICS = 16 };
+typedef struct {
+    const char *name; /* as given, "f1:micro" */
+    int falls;        /* smaller values are better ("mae") */
+    int number;       /* 0: it is a table */
+} dpx_metric_info;
+DPX_API dpx_metric_info dpx_metric_at(const dpx_options *options, int index); /* all zero and NULL past the end */
 /* The kind of target that the options' loss takes.  "cross-entropy" also takes probabilities of the logits' shape. */
 typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
 DPX_API dpx_target_kind dpx_target(const dpx_options *options);
@@ -210,168 +216,7 @@ DPX_API dpx_status dpx_options_set_role(dpx_options *options, const char *input,
 /* 1: replicas split the tensor along dpx_batch_axis; dpx_train_part takes a part.  0: each process takes all of it. */
 DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options, const char *name);
 
-/* ---- operators of the embedder's own (docs/own-operators.md) ---- */
-
-/* A set of operators for dpx_options_set_operators, made before the models that use them, which keep references. */
-typedef struct dpx_operators dpx_operators;
-/* A node of such an operator, valid during a call of one of its functions. */
-typedef struct dpx_node dpx_node;
-
-/* A function of an operator.  `user` is dpx_operator.user.  A status other than DPX_OK becomes an error that names node
- * and operator, and gives the reason of dpx_node_fail. */
-typedef dpx_status dpx_node_fn(void *user, dpx_node *node);
-
-/* Numbered as in ONNX. */
-typedef enum {
-    DPX_ATTRIBUTE_FLOAT = 1,
-    DPX_ATTRIBUTE_INT = 2,
-    DPX_ATTRIBUTE_STRING = 3,
-    DPX_ATTRIBUTE_FLOATS = 6,
-    DPX_ATTRIBUTE_INTS = 7
-} dpx_attribute_type;
-
-/* A declared attribute with its default, or the value of a node's attribute. */
-typedef struct {
-    size_t size; /* sizeof(dpx_attribute) */
-    const char *name;
-    dpx_attribute_type type;
-    int required; /* declarations: 1, without a default */
-    int64_t i;
-    double f;
-    const char *s;
-    int n; /* length of ints or floats; the default of a list is empty */
-    const int64_t *ints;
-    const double *floats;
-} dpx_attribute;
-
-/* CPU kernels of an operator in one type.  The threads of several devices call them at once, on different nodes. */
-typedef struct {
-    size_t size;           /* sizeof(dpx_kernels) */
-    dpx_node_fn *apply;    /* computes outputs from inputs */
-    dpx_node_fn *gradient; /* computes gradients by the inputs; NULL: models that need them are rejected */
-    /* Exchange between the copies of a node on several replicas (as batch-norm exchanges statistics).  `collect`
-     * computes a copy's message from its inputs, also on copies without samples.  `combine` computes from all messages
-     * an answer for each copy, which its `apply` reads; it may read messages and attributes only, and runs once on each
-     * device.  The gradient's pair works likewise on the values that it declares to read.  NULL: no exchange. */
-    dpx_node_fn *collect, *combine, *gradient_collect, *gradient_combine;
-} dpx_kernels;
-
-enum {
-    /* It has effects or sources besides its tensors: a node is never evaluated beforehand, merged with an equal one, or
-     * dropped because nothing reads its outputs. */
-    DPX_OPERATOR_IMPURE = 1,
-    /* Each sample's outputs depend only on that sample, on inputs without samples and on exchanged answers, so it runs
-     * on each replica's part.  Without the flag its inputs are gathered where a batch is split, and the run reports
-     * that. */
-    DPX_OPERATOR_PER_SAMPLE = 2,
-    DPX_OPERATOR_ZERO_GRADIENT = 4 /* its gradient is zero wherever it exists */
-};
-
-/* An operator.  All that it points to is copied, except `user`. */
-typedef struct {
-    size_t size;               /* sizeof(dpx_operator) */
-    const char *domain, *name; /* as in the models' nodes; a domain other than ONNX's and "dpexec" */
-    int version;               /* opset version of the domain in exports; 0: 1 */
-    int min_inputs, max_inputs, min_outputs, max_outputs; /* max -1: any number; those above min are optional */
-    const dpx_attribute *attributes;
-    int n_attributes;
-    unsigned flags; /* DPX_OPERATOR_ */
-    /* Per sample: the axis of samples, and bit masks of the inputs and outputs that have samples (bit 31: all from
-     * there on; 0: all).  Outputs without samples are equal on every replica and pass no gradient on. */
-    int sample_axis;
-    uint32_t sample_inputs, sample_outputs;
-    uint32_t parameter_inputs; /* bit i < 8: a constant of floats at input i is a parameter, which is trained */
-    dpx_node_fn *shape;        /* sets type and shape of every present output (dpx_node_set_output) */
-    const dpx_kernels *float32, *float64; /* by the type of the first floating input, else output; NULL: none */
-    /* Bit masks of the values that the kernels' `gradient` reads (bit 31: all from there on).  Other values are not
-     * passed to it, and need not be kept until then. */
-    uint32_t gradient_inputs, gradient_outputs;
-    void *user;
-    void (*destroy)(void *user); /* called when the operator is no longer needed; NULL: not needed */
-    /* Instead of the kernels' `gradient`: emits the gradient as nodes of the graph (dpx_graph_emit) when a node is
-     * differentiated; `gradient_inputs` and `gradient_outputs` are then ignored.  NULL: none. */
-    dpx_node_fn *make_gradient;
-    /* State that the forward pass updates (running statistics).  Bit i < 8: a constant at input i is such a state, no
-     * parameter.  Outputs from `state_outputs` on are the states' next values, in order and of their types and shapes,
-     * present in training steps.  Where a batch is split the state follows the first replica, and the run warns. */
-    uint32_t state_inputs;
-    int state_outputs;
-} dpx_operator;
-
-DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;
-/* NULL is legal.  Models and trainers made with the set live on. */
-DPX_API void dpx_operators_free(dpx_operators *operators);
-/* DPX_INVALID: the set has such an operator, a member is invalid, or options hold the set already. */
-DPX_API dpx_status dpx_operators_add(dpx_operators *operators, const dpx_operator *operator_) DPX_CHECKED;
-
-/* Models loaded with these options (dpx_model_load_within) may use the operators of the set, which can no longer grow.
- * Several sets add up.  DPX_INVALID: two sets have an operator of the same name. */
-DPX_API dpx_status dpx_options_set_operators(dpx_options *options, dpx_operators *operators) DPX_CHECKED;
-
-/* The symbol that a shared library of operators exports, for programs that load it by file name:
- *     const dpx_library dpx_operator_library = { sizeof(dpx_library), DPX_LIBRARY_ABI, add }; */
-enum { DPX_LIBRARY_ABI = 1 };
-typedef struct {
-    size_t size;                           /* sizeof(dpx_library) */
-    int abi;                               /* DPX_LIBRARY_ABI */
-    dpx_status (*add)(dpx_operators *set); /* adds its operators */
-} dpx_library;
-extern DPX_API const dpx_library dpx_operator_library; /* defined by that library, not by dpexec */
-
-/* Access to a node from the operator's functions.  Inputs and outputs are counted from 0.  An attribute that the
- * operator does not declare gives 0 or NULL. */
-DPX_API const char *dpx_node_name(const dpx_node *node);
-DPX_API int dpx_node_count_inputs(const dpx_node *node); /* includes absent ones before the last */
-DPX_API int dpx_node_count_outputs(const dpx_node *node);
-/* Return 1 and set *out; 0: absent, or not declared as read by `gradient`.  Data are read-only; NULL in `shape` unless
- * the value is a constant. */
-DPX_API int dpx_node_input(const dpx_node *node, int i, dpx_tensor *out);
-DPX_API int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out); /* `apply` must write all of its data */
-/* In `gradient`: the gradient of the loss by output i (0: it is zero), and by input i, to be written (0: unneeded). */
-DPX_API int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out);
-DPX_API int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out);
-/* Messages and answers are float64 vectors, whatever the kernels' type.  `collect` writes message 0.  `combine` reads
- * message i and writes answer i, for each copy i.  `apply`, `gradient` and `gradient_collect` read answer 0, this
- * copy's; `gradient` also reads dpx_node_gradient_answer.  Return 0 when there is none. */
-DPX_API int dpx_node_count_messages(const dpx_node *node); /* number of copies */
-DPX_API int dpx_node_message(const dpx_node *node, int i, dpx_tensor *out);
-DPX_API int dpx_node_answer(const dpx_node *node, int i, dpx_tensor *out);
-DPX_API int dpx_node_gradient_answer(const dpx_node *node, dpx_tensor *out);
-DPX_API int64_t dpx_node_int(const dpx_node *node, const char *name);
-DPX_API double dpx_node_float(const dpx_node *node, const char *name);
-DPX_API const char *dpx_node_string(const dpx_node *node, const char *name);
-DPX_API const int64_t *dpx_node_ints(const dpx_node *node, const char *name, int *n);
-DPX_API const double *dpx_node_floats(const dpx_node *node, const char *name, int *n);
-/* In `shape`: sets type and shape of output i. */
-DPX_API dpx_status dpx_node_set_output(dpx_node *node, int i, dpx_dtype dtype, int rank,
-                                       const int64_t *dim) DPX_CHECKED;
-/* In `shape`, if copies exchange messages: the lengths of a message and of an answer, each at least 1. */
-DPX_API dpx_status dpx_node_set_message(dpx_node *node, int64_t message, int64_t answer) DPX_CHECKED;
-DPX_API dpx_status dpx_node_set_gradient_message(dpx_node *node, int64_t message, int64_t answer) DPX_CHECKED;
-/* Records why the function fails, and returns `status`: return dpx_node_fail(node, DPX_SHAPE, "..."). */
-DPX_API dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why);
-
-/* For `make_gradient`, which emits the gradient for the whole batch, like the model's own nodes; dpexec adds replicas
- * and collectives.  The functions above give types, shapes and attributes, and which gradients are present or needed.
- * Failure is sticky: the functions below then do nothing, and differentiation fails with the first reason, whatever
- * make_gradient returns.  A dpx_value is valid during the call; 0: none. */
-typedef uint32_t dpx_value;
-DPX_API dpx_value dpx_graph_input(dpx_node *node, int i); /* 0: absent */
-DPX_API dpx_value dpx_graph_output(dpx_node *node, int i);
-DPX_API dpx_value dpx_graph_output_gradient(dpx_node *node, int i); /* of the loss by output i; 0: it is zero */
-DPX_API dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor);    /* copies the data */
-DPX_API dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number); /* a scalar of the type of `like` */
-DPX_API int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out);  /* 1, and type and shape in *out */
-/* Emits a node of an ONNX operator (domain "" or NULL, ...; spelled as in docs/operators.md) or of an operator of the
- * set, and returns output 0, or the first `n_out`.  An absent input is 0 in `in`.  Not allowed: operators that draw
- * random numbers, that training changes, or whose shapes depend on data. */
-DPX_API dpx_value dpx_graph_emit(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
-                                 const dpx_attribute *attributes, int n_attributes);
-DPX_API dpx_status dpx_graph_emit_outputs(dpx_node *node, const char *domain, const char *name, const dpx_value *in,
-                                          int n_in, const dpx_attribute *attributes, int n_attributes, dpx_value *out,
-                                          int n_out) DPX_CHECKED;
-/* Sets the gradient by input i, of its type and shape.  Unset gradients are zero; those not needed are dropped. */
-DPX_API dpx_status dpx_graph_set_input_gradient(dpx_node *node, int i, dpx_value v) DPX_CHECKED;
+#include "dpexec_operators.h" /* operators of the embedder's own */
 
 /* ---- several processes ---- */
 
@@ -498,7 +343,7 @@ typedef struct {
     int64_t samples; /* in this call's batch; in the whole group when accumulated micro-batches were applied */
     double loss;     /* loss_sum / loss_weight; with "loss-weight" "sum" loss_sum */
     double loss_sum, loss_weight;     /* add up over batches exactly; a loss that is a sum has weight 0 */
-    double metric_sum, metric_weight; /* the same for the metric; 0, 0 without one, or for one with a table */
+    double metric_sum, metric_weight; /* the same for the first metric; 0, 0 without one, or for one with a table */
     int64_t correct, counted;         /* the same for a metric that counts, such as accuracy */
     double lr;                        /* learning rate of this step */
     double grad_norm;                 /* before clipping; NaN when it is not computed */
@@ -577,24 +422,28 @@ DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const cha
 DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-/* The metric over all batches that val_step, test_step, val_part and test_part measured since dpx_trainer_create or the
+/* A metric over all batches that val_step, test_step, val_part and test_part measured since dpx_trainer_create or the
  * last restart_metric: the value that one batch of all their samples would give. */
 typedef struct {
-    int measured;     /* 0: there is no metric, or no sample counted; then value is NaN and table.data NULL */
-    double value;     /* NaN for a metric with a table */
-    dpx_tensor table; /* confusion-matrix: int64 [classes, classes], rows: target, columns: prediction; else data is
-                         NULL.  The trainer owns it; valid until its next call */
+    int measured; /* 0: there is no metric, or the samples do not define it; then value is NaN and table.data NULL */
+    double value; /* NaN for a metric with a table */
+    double bound; /* the most by which value may be wrong: auc and average-precision by bins; else 0 */
+    dpx_tensor table; /* confusion-matrix: int64 [classes, classes], rows: target, columns: prediction; per-class:
+                         float64 [classes, 4], precision, recall, F1, number of targets; else data is NULL.  The trainer
+                         owns it; valid until its next call */
     const dpx_log_value *log; /* log variables over these batches, also without a metric; lent like the table */
     int n_log;
     double loss;     /* loss over these batches; NaN: none had targets */
     int64_t samples; /* number of samples in these batches */
 } dpx_metric;
-DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
+DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+DPX_API dpx_status dpx_trainer_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
 /* The same over the batches of training steps whose results were taken.  Each step measures its batch with the
  * parameters before its update and in training mode (batch statistics, dropout).  Log variables are not included.
  * Checkpoints keep the metric, and a run that resumes with the same metric continues it. */
-DPX_API dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
+DPX_API dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+DPX_API dpx_status dpx_trainer_train_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_train_metric(dpx_trainer *t);
 /* The part of a batch of `samples` samples that this process takes: [from, to), counted from 0, along the batch axis of
  * every tensor that is split (dpx_batch_splits); from == to when it is empty.  The parts of all processes, by rank,

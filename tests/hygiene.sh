@@ -107,7 +107,7 @@ check 'the table of behaviours names checks that its files do not have' "$(echo 
 check 'the table of behaviours names options that there are not' \
     "$(echo "$behaviours" | grep -oE '`--[a-z-]+' | sed 's/`--//' | sort -u | while read -r o; do echo "$options" | grep -qx -- "$o" || echo "--$o"; done)"
 check 'the table of behaviours names functions that include/dpexec.h does not declare' \
-    "$(echo "$behaviours" | grep -oE '`dpx_[a-z_]+' | tr -d '`' | sort -u | while read -r f; do grep -qw -- "$f" include/dpexec.h || echo "$f"; done)"
+    "$(echo "$behaviours" | grep -oE '`dpx_[a-z_]+' | tr -d '`' | sort -u | while read -r f; do grep -qw -- "$f" include/*.h || echo "$f"; done)"
 
 if [ -f include/dpexec.h ]; then
     header='-fsyntax-only -Wall -Wextra -pedantic -Werror'

@@ -41,10 +41,10 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     LoaderOptions how;
     EvalResult e;
     int64_t batch_size;
-    char path[4096];
+    char path[4096], text[METRICS_TEXT];
     JsonWriter w = { .to = stdout, .compact = true };
 
-    if (!has_loss(a) && strcmp(dpx_options_get(a->options, "metric"), "none") != 0)
+    if (!has_loss(a) && dpx_metric_at(a->options, 0).name)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
     if (args_has(a, "predictions"))
         TRY(args_join_outputs(a, "--predictions puts outputs together"));
@@ -72,20 +72,21 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (args_has(a, "predictions"))
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;
-    TRY(predictions_close(kept, evaluate(&e, *trainer, feed, how, false, kept)));
+    TRY(predictions_close(kept, evaluate(&e, *trainer, a->options, feed, how, false, kept)));
     json_open(&w, NULL, '{');
     if (has_loss(a) && !feed->lacks)
         json_write_float(&w, "eval_loss", e.loss);
-    if (e.metric.measured)
-        json_write_metric(&w, "eval", dpx_options_get(a->options, "metric"), &e.metric);
+    metrics_write(&w, "eval", &e.metrics, feed->data);
     if (has_loss(a) && !feed->lacks && !isfinite(e.loss))
         progress_line(progress,
                       "dpexec: warning: the loss is %g, which JSON has as null: look for bad numbers in --data "
                       "or the model, or labels of which none counts",
                       e.loss);
-    json_write_log(&w, "eval_log", e.metric.log, e.metric.n_log);
+    json_write_log(&w, "eval_log", e.metrics.log, e.metrics.n_log);
     json_write_int(&w, "samples", e.samples);
     json_close(&w);
+    for (int64_t i = 0; !progress->quiet && metrics_class_line(text, &e.metrics, feed->data, i); i++)
+        progress_line(progress, "%s", text);
     return ST_OK;
 }
 

@@ -2,7 +2,8 @@
  * of its samples.  Losses that are sums are only added. */
 #include "tools/evaluate.h"
 
-Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, LoaderOptions how, bool parts, Predictions *kept)
+Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
+                Predictions *kept)
 {
     double sum = 0, weight = 0;
     EvalResult e = { 0 };
@@ -33,7 +34,7 @@ Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, LoaderOptions ho
     loader_free(l);
     e.loss = shown_number(f->adds_up ? sum : sum / weight);
     if (!st)
-        st = (Status)dpx_trainer_metric(t, &e.metric);
+        st = metrics_take(&e.metrics, t, o, false);
     if (!st)
         *out = e;
     return st;

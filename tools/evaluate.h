@@ -4,16 +4,17 @@
 
 #include "tools/feed/feed.h"
 #include "tools/feed/predictions.h"
+#include "tools/metrics.h"
 
 typedef struct {
     double loss;
-    dpx_metric metric;
+    Metrics metrics;
     int64_t samples;
 } EvalResult;
 
 /* Evaluates the data set of the feed, in batches that a loader makes so, in order.  `parts`: each process of a world
  * reads its part.  `kept` receives the predictions; NULL: they are dropped. */
-Status evaluate(EvalResult *out, dpx_trainer *t, const Feed *f, LoaderOptions how, bool parts,
+Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
                 Predictions *kept) CHECKED;
 
 #endif

@@ -9,6 +9,7 @@
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/attach.h"
+#include "exec/train/options_families.h"
 #include "graph/base/foreign.h"
 #include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
@@ -554,11 +555,13 @@ const char *dpx_choice_default(const char *option, const char *choice, const cha
     return option && choice && flag ? options_choice_default(option, choice, flag) : NULL;
 }
 
-int dpx_metric_falls(const dpx_options *o)
+dpx_metric_info dpx_metric_at(const dpx_options *o, int index)
 {
-    const MetricDef *metric = o ? recipe_options(&((const Options *)o)->build)->metric : NULL;
+    const RecipeOptions *r = o ? recipe_options(&((const Options *)o)->build) : NULL;
+    const MetricChoice *m = r && index >= 0 && index < metric_count(r) ? &r->metric[index] : NULL;
 
-    return metric && metric->falls;
+    return m ? (dpx_metric_info){ m->name, m->def->falls, m->def->value || !m->def->table }
+             : (dpx_metric_info){ .name = NULL };
 }
 
 dpx_target_kind dpx_target(const dpx_options *o)

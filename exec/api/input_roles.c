@@ -132,7 +132,7 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
     Problems wrong = { 0 };
     char *text;
 
-    if (t->options->evaluation)
+    if (recipe_options(&t->options->build)->exact)
         return ST_OK;
     if (!kept) {
         warn_of_none(t);

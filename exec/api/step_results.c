@@ -46,18 +46,27 @@ static Status log_values_create(LogValues *l, const Graph *model, Options *o)
 
 Status trainer_number_outputs(dpx_trainer *t)
 {
-    static const char *const fixed[READ_GROUPS] = { OUT_LOSS_SUM,   OUT_LOSS_WEIGHT,   OUT_LOSS,
-                                                    OUT_METRIC_SUM, OUT_METRIC_WEIGHT, OUT_GRAD_NORM };
+    static const char *const fixed[READ_METRICS] = { OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_LOSS, OUT_GRAD_NORM };
     const BuildOptions *b = &t->options->build;
+    const int metrics = metric_count(recipe_options(b));
     Arena *a = t->options->arena;
     const char **name;
-    int n = READ_GROUPS;
+    int n = READ_METRICS;
 
     TRY(log_values_create(&t->log_values, t->model->graph, t->options));
-    t->log_values.number = READ_GROUPS + 3 * (t->options->n_group + 1);
+    t->read_groups = READ_METRICS + 2 * metrics;
+    t->log_values.number = t->read_groups + 3 * (t->options->n_group + 1);
     if (!(name = ARENA_NEW(a, const char *, t->log_values.number + t->log_values.n)))
         return FAIL_NOMEM();
     memcpy(name, fixed, sizeof fixed);
+    for (int k = 0; k < metrics; k++) {
+        char text[GROUP_NAME];
+
+        name[n++] = arena_strdup(a, group_name(text, OUT_METRIC_SUM, k));
+        name[n++] = arena_strdup(a, group_name(text, OUT_METRIC_WEIGHT, k));
+        if (!name[n - 2] || !name[n - 1])
+            return FAIL_NOMEM();
+    }
     for (int k = 0; k <= t->options->n_group; k++) {
         const int player = update_group_player(b, k);
         /* The norm of a player's gradients is that of its groups; the norm of all is no group's. */
@@ -97,7 +106,7 @@ static void read_groups(dpx_trainer *t, dpx_result *r, const SessionStep *step)
     r->loss_scale = NAN;
     r->skipped = 0;
     for (int k = 0; k <= t->options->n_group; k++) {
-        const int first = READ_GROUPS + 3 * k;
+        const int first = t->read_groups + 3 * k;
         const Tensor *norm = session_output(step, first), *scale = session_output(step, first + 1),
                      *applied = session_output(step, first + 2);
 
@@ -134,10 +143,12 @@ void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const SessionStep *step
     r->loss_sum = real_output(step, READ_LOSS_SUM, NAN);
     r->loss_weight = real_output(step, READ_LOSS_WEIGHT, isnan(r->loss_sum) ? NAN : 0);
     r->loss = real_output(step, READ_LOSS, r->loss_sum / r->loss_weight);
-    r->metric_sum = real_output(step, READ_METRIC_SUM, 0);
-    r->metric_weight = real_output(step, READ_METRIC_WEIGHT, 0);
-    r->correct = count_output(step, READ_METRIC_SUM);
-    r->counted = count_output(step, READ_METRIC_WEIGHT);
+    if (metric_count(recipe_options(&t->options->build))) {
+        r->metric_sum = real_output(step, READ_METRICS, 0);
+        r->metric_weight = real_output(step, READ_METRICS + 1, 0);
+        r->correct = count_output(step, READ_METRICS);
+        r->counted = count_output(step, READ_METRICS + 1);
+    }
     r->grad_norm = real_output(step, READ_GRAD_NORM, NAN);
     read_groups(t, r, step);
     log_values_read(&t->log_values, r, step);

@@ -206,7 +206,7 @@ static Status trainer_prepare(dpx_trainer *t)
         return ST_OK;
     if (!has_loss(b))
         return session_prepare(t->session, BUILD_INFER, NULL, 0);
-    if (t->options->evaluation)
+    if (recipe_options(b)->exact)
         return session_prepare(t->session, BUILD_EVAL, NULL, 0);
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
@@ -258,7 +258,7 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     TRY(decide_split(t, &devices));
     TRY(decide_links(t, &devices));
     TRY(choose_sums(t));
-    TRY(measured_create(&t->measured, t->options));
+    TRY(metrics_create(t->metric, t->options));
     dtype = type_options(&t->options->build)->dtype;
     replicas = replica_options(&t->options->build)->replicas;
     t->dtype = dtype != DT_NONE ? dtype : t->model->dtype;
@@ -408,7 +408,7 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 
     TRY(session_end(&out, &n, step));
     trainer_read_outputs(t, r, step);
-    return measured_add(&t->trained, r, step);
+    return measured_add(&t->trained, recipe_options(&t->options->build), r, step);
 }
 
 /* ---- training ---- */

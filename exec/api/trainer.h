@@ -5,6 +5,7 @@
 #include "exec/api/api.h"
 #include "exec/state/checkpoint.h"
 #include "exec/train/session.h"
+#include "passes/options/recipes.h"
 
 enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
 
@@ -15,11 +16,17 @@ typedef struct {
     dpx_result result; /* else the fields that are known before the outputs are there */
 } BegunStep;
 
-/* Sums of loss and metric over batches. */
+/* Sums of a metric over batches. */
 typedef struct {
-    RecipeSettings settings;
-    Tensor sum; /* of the metric: int64 or float64; data NULL: nothing yet */
+    Tensor sum;  /* int64 or float64; data NULL: nothing yet */
+    size_t room; /* elements of a list that data has room for */
     double weight;
+    double *rows; /* [classes, columns] of a metric that has rows, to be filled; NULL: nothing yet */
+} MetricSums;
+
+/* Sums of loss and metrics over batches. */
+typedef struct {
+    MetricSums metric[MAX_METRICS];
     double loss_sum, loss_weight;
     int64_t samples;
 } Measured;
@@ -33,10 +40,10 @@ typedef struct {
     bool given;           /* by the last batch */
 } ExpectedTensor;
 
-/* The outputs of a step that results are read from, as session_number_outputs counts them: behind these come for the
- * run and for each group the norm of its gradients, its loss scale and whether it was applied, then the log variables.
- */
-enum { READ_LOSS_SUM, READ_LOSS_WEIGHT, READ_LOSS, READ_METRIC_SUM, READ_METRIC_WEIGHT, READ_GRAD_NORM, READ_GROUPS };
+/* The outputs of a step that results are read from, as session_number_outputs counts them: behind these come the sum
+ * and the weight of each metric; for the run and for each group the norm of its gradients, its loss scale and whether
+ * it was applied; the log variables. */
+enum { READ_LOSS_SUM, READ_LOSS_WEIGHT, READ_LOSS, READ_GRAD_NORM, READ_METRICS };
 
 /* Log variables: names; values of the result given out last and of results that wait. */
 typedef struct {
@@ -94,12 +101,14 @@ struct dpx_trainer {
     bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
     int64_t bytes_resumed; /* that this process has read of checkpoints */
     bool resumed;          /* no step has trained since: the first one checks that the checkpoint is of this run */
-    bool warned_of_weights;   /* how batches are weighed whose loss the model computes */
-    bool averaged;            /* running statistics are, since the last batch that was trained */
-    int64_t evaluated;        /* batches since the last that was trained */
-    Measured measured;        /* by evaluations since this began */
-    Measured trained;         /* by training steps; its settings are those of `measured` */
-    Preprocess *preprocess;   /* NULL: none */
+    bool warned_of_weights;             /* how batches are weighed whose loss the model computes */
+    bool averaged;                      /* running statistics are, since the last batch that was trained */
+    int64_t evaluated;                  /* batches since the last that was trained */
+    RecipeSettings metric[MAX_METRICS]; /* settings of the metrics */
+    Measured measured;                  /* by evaluations since this began */
+    Measured trained;                   /* by training steps */
+    int read_groups;                    /* the first of the outputs of groups, counted from READ_LOSS_SUM */
+    Preprocess *preprocess;             /* NULL: none */
     Contexts *contexts;       /* of nodes that a callback on replication was called for; NULL: there is none */
     bool stepped;             /* a step was begun */
     ExpectedTensor *expected; /* [n_expected] */
@@ -143,12 +152,13 @@ Status batch_read(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n,
 bool batch_is_complete(const GivenBatch *f, const dpx_trainer *t);
 
 /* exec/api/metric.c */
-Status measured_create(Measured *m, const Options *o) CHECKED;
+/* Reads the settings of the metrics. */
+Status metrics_create(RecipeSettings out[MAX_METRICS], const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what the step of one batch gave; NULL: it measured nothing. */
-Status measured_add(Measured *m, const dpx_result *r, const SessionStep *step) CHECKED;
-/* The measurements of training in a checkpoint: float64 [4], and the sums of the metric as TRAINED "_metric:" with the
- * text of --metric. */
+Status measured_add(Measured *m, const RecipeOptions *o, const dpx_result *r, const SessionStep *step) CHECKED;
+/* The measurements of training in a checkpoint: float64 [4], sums and weight of the loss, samples, weight of the first
+ * metric; and the sums of each metric as TRAINED "_metric:" with its text, of several also TRAINED "_weight:". */
 #define TRAINED "dpexec.trained"
 Status trainer_keep_trained(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
 Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c) CHECKED;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/operators/operators.h"
+#include "exec/train/options_families.h"
 #include "exec/train/options_groups.h"
 #include "exec/train/options_numbers.h"
 #include "exec/train/options_parameters.h"
@@ -82,7 +83,8 @@ static const Setting table[] = {
       SETTING_OF(StoredOptions, parts.target.logits) },
     { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
       .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
-    { "metric", "NAME", "none", "metric to measure besides the loss", .set = is_recipe, .on_resume = RESUME_FREE },
+    { "metric", "NAME", "none", "metric to measure besides the loss", .set = is_recipe, .repeats = true,
+      .on_resume = RESUME_FREE },
     { "optimizer", "NAME", "sgd", "optimizer that updates the parameters", .set = is_recipe, .trains = true },
     { "plain-defaults", NULL, "false",
       "--lr 0.01, no momentum and no weight decay, unless they are given, whatever the optimizer; so with --compat",
@@ -99,8 +101,10 @@ static const Setting table[] = {
     { "samples", "N", "0", "samples of an epoch whose last batch is trained; the command line has it from --data",
       SETTING_OF(StoredOptions, parts.batch.samples), .max = SETTING_COUNT_MAX, .on_resume = RESUME_FREE,
       .derived = true },
-    { "evaluation", NULL, "false", "a trainer plans an evaluation in advance, not a training step; dpexec eval sets it",
-      SETTING_OF(Options, evaluation), .on_resume = RESUME_FREE, .derived = true },
+    { "evaluation", NULL, "false",
+      "a trainer plans an evaluation in advance, not a training step, and measures auc and average-precision without "
+      "bins; dpexec eval sets it",
+      SETTING_OF(StoredOptions, parts.recipes.exact), .on_resume = RESUME_FREE, .derived = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
     { "accumulate-across-epochs", NULL, "false",
@@ -287,47 +291,13 @@ enum { N_TABLE = sizeof table / sizeof *table };
 
 /* ---- recipes: their flags are options too, behind the option that chooses among them ---- */
 
-static const struct Family {
-    const char *option;
-    const Recipe *const *list;
-    bool or_none;
-    bool trains; /* only training reads the flags */
-} families[] = {
-    { "loss", loss_list, true, false },
-    { "metric", metric_list, true, false },
-    { "optimizer", optimizer_list, false, true },
-    { "lr-schedule", schedule_list, false, true },
-};
-enum { N_FAMILIES = sizeof families / sizeof *families };
-
-static const struct Family *family_of(const char *option)
-{
-    for (int i = 0; i < N_FAMILIES; i++)
-        if (!strcmp(families[i].option, option))
-            return &families[i];
-    return NULL;
-}
-
-/* The first recipe that declares the flag; `of`, which may be NULL, receives its family. */
-static const Recipe *first_with(const char *flag, const struct Family **of)
-{
-    for (int i = 0; i < N_FAMILIES; i++)
-        for (const Recipe *const *r = families[i].list; *r; r++)
-            if (recipe_flag(*r, flag)) {
-                if (of)
-                    *of = &families[i];
-                return *r;
-            }
-    return NULL;
-}
-
 enum { MAX_OPTIONS = 512 };
 
-static void add_flags(const Setting *all[MAX_OPTIONS], int *n, const struct Family *f)
+static void add_flags(const Setting *all[MAX_OPTIONS], int *n, const Family *f)
 {
     for (const Recipe *const *r = f->list; *r; r++)
         for (const Setting *s = (*r)->flags; s && s->name; s++)
-            if (first_with(s->name, NULL) == *r) {
+            if (family_first_with(s->name, NULL) == *r) {
                 assert(*n < MAX_OPTIONS);
                 all[(*n)++] = s;
             }
@@ -398,42 +368,33 @@ static const char *text_of(const Options *o, const char *name)
     return o->text[i] ? o->text[i] : options_unset(o, s);
 }
 
-/* The recipe that the options choose, or NULL: none. */
-static const Recipe *options_chosen(const Options *o, const struct Family *f)
+/* The k-th recipe that the options choose of a family, or NULL: none. */
+static const Recipe *options_chosen(const Options *o, const Family *f, int k)
 {
-    return recipe_find(f->list, text_of(o, f->option));
+    return family_recipe(f, text_of(o, f->option), k);
 }
 
-/* The recipe whose default holds: the chosen one that has the flag, else the first. */
+/* The recipe whose default holds: the first of those chosen that has the flag, else the first. */
 static const Recipe *owner(const Options *o, const char *flag)
 {
+    const Recipe *r;
+
     for (int i = 0; i < N_FAMILIES; i++)
-        if (options_chosen(o, &families[i]) && recipe_flag(options_chosen(o, &families[i]), flag))
-            return options_chosen(o, &families[i]);
-    return first_with(flag, NULL);
+        for (int k = 0; (r = options_chosen(o, &families[i], k)); k++)
+            if (recipe_flag(r, flag))
+                return r;
+    return family_first_with(flag, NULL);
 }
 
 static bool is_chosen(const Options *o, const Recipe *r)
 {
+    const Recipe *chosen;
     bool any = false;
 
     for (int i = 0; i < N_FAMILIES; i++)
-        any = any || options_chosen(o, &families[i]) == r;
+        for (int k = 0; (chosen = options_chosen(o, &families[i], k)); k++)
+            any = any || chosen == r;
     return any;
-}
-
-static Status unknown_recipe(const struct Family *f, const char *text)
-{
-    char forms[512];
-    int n = 0;
-
-    for (const Recipe *const *r = f->list; *r && n < (int)sizeof forms; r++)
-        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
-                      r == f->list         ? ""
-                      : r[1] || f->or_none ? ", "
-                                           : " or ",
-                      recipe_form(*r));
-    return FAIL(E_INVALID, "--%s: expected %s%s, found '%s'", f->option, forms, f->or_none ? " or none" : "", text);
 }
 
 /* "momentum=0.9;beta1=0.8;": the flags of recipes that are given, then those of presets. */
@@ -453,6 +414,7 @@ static Status take_recipes(Options *o)
 {
     const Recipe *r[N_FAMILIES];
     const char *args[N_FAMILIES], *flags = given_flags(o);
+    MetricChoice metric[MAX_METRICS + 1];
     RecipeSettings s[N_FAMILIES];
 
     if (!flags)
@@ -460,17 +422,20 @@ static Status take_recipes(Options *o)
     for (int i = 0; i < N_FAMILIES; i++) {
         const char *text = text_of(o, families[i].option);
 
+        if (families[i].list == metric_list) {
+            TRY(family_read_metrics(metric, text, flags, o->arena));
+            continue;
+        }
         r[i] = recipe_find(families[i].list, text);
         args[i] = recipe_args(text);
         if (!r[i] && !(families[i].or_none && !strcmp(text, "none")))
-            return unknown_recipe(&families[i], text);
+            return family_unknown(&families[i], text);
         if (r[i])
             TRY(recipe_read(&s[i], r[i], families[i].option, args[i], flags, o->arena));
     }
     stored_recipes(o)->loss = (const LossDef *)(const void *)r[0];
     stored_recipes(o)->loss_args = args[0];
-    stored_recipes(o)->metric = (const MetricDef *)(const void *)r[1];
-    stored_recipes(o)->metric_args = args[1];
+    memcpy(stored_recipes(o)->metric, metric, sizeof metric);
     stored_recipes(o)->optimizer = (const OptimizerDef *)(const void *)r[2];
     stored_recipes(o)->optimizer_args = args[2];
     o->schedule = (const ScheduleDef *)(const void *)r[3];
@@ -482,14 +447,14 @@ static Status take_recipes(Options *o)
 Status options_check_recipes(const Options *o)
 {
     Problems wrong = { 0 };
-    const struct Family *f = NULL, *of = NULL;
+    const Family *f = NULL, *of = NULL;
     const Setting *s;
 
     for (int i = 0; (s = option_at(i)); i++) {
         if (!is_flag(s) || !o->text[i])
             continue;
-        first_with(s->name, &f);
-        if (!is_chosen(o, owner(o, s->name)) && options_chosen(o, f)) {
+        family_first_with(s->name, &f);
+        if (!is_chosen(o, owner(o, s->name)) && options_chosen(o, f, 0)) {
             of = of ? of : f;
             problems_add(&wrong, "--%s", s->name);
         }
@@ -497,12 +462,17 @@ Status options_check_recipes(const Options *o)
     TRY(problems_fail(&wrong, E_INVALID, "--%s %s does not have", of ? of->option : "",
                       of ? text_of(o, of->option) : ""));
     for (int i = 0; i < N_FAMILIES; i++) {
-        const Recipe *r = options_chosen(o, &families[i]);
+        const Recipe *r = options_chosen(o, &families[i], 0);
         RecipeSettings settings;
 
-        if (r)
+        if (r && families[i].list != metric_list)
             TRY(recipe_take(&settings, r, families[i].option, recipe_args(text_of(o, families[i].option)),
                             recipe_options(&o->build)->settings, o->arena));
+    }
+    for (const MetricChoice *m = recipe_options(&o->build)->metric; m->def; m++) {
+        RecipeSettings settings;
+
+        TRY(recipe_take(&settings, &m->def->recipe, "metric", m->args, recipe_options(&o->build)->settings, o->arena));
     }
     return ST_OK;
 }
@@ -521,6 +491,12 @@ static Status options_keep(Options *o, int i, const char *text, bool of_recipes)
     return st;
 }
 
+/* Is the value added to the text of option i?  "none" is no member of a list of recipes. */
+static bool adds(const Options *o, const Setting *s, int i, const char *value)
+{
+    return s->repeats && o->text[i] && !(family_of(s->name) && (!strcmp(value, "none") || !strcmp(o->text[i], "none")));
+}
+
 Status options_set(Options *o, const char *name, const char *value)
 {
     int i;
@@ -533,8 +509,8 @@ Status options_set(Options *o, const char *name, const char *value)
     if (is_flag(s))
         s = recipe_flag(owner(o, name), name);
     TRY(setting_set(s, is_flag(s) ? (void *)&unused : (void *)o, o->arena, value));
-    text = s->repeats && o->text[i] ? arena_printf(o->arena, "%s;%s", o->text[i], value)
-                                    : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
+    text = adds(o, s, i, value) ? arena_printf(o->arena, "%s;%s", o->text[i], value)
+                                : arena_strdup(o->arena, *value || s->kind != SETTING_FLAG ? value : "true");
     TRY(text ? options_keep(o, i, text, is_flag(s) || family_of(name) || options_have_presets(name)) : FAIL_NOMEM());
     return options_take_presets(o, name, table_find);
 }
@@ -595,7 +571,7 @@ Status options_copy(Options **out, const Options *o)
 
         if (o->text[i] && !is_flag(s) && !s->repeats && !family_of(s->name))
             st = options_set(copy, s->name, o->text[i]);
-        else if (o->text[i] && !s->repeats)
+        else if (o->text[i] && (!s->repeats || family_of(s->name)))
             st = (copy->text[i] = arena_strdup(copy->arena, o->text[i])) ? ST_OK : FAIL_NOMEM();
     }
     if (!st)
@@ -670,10 +646,10 @@ dpx_option_info options_at(int i)
                                                [RESUME_BITS] = DPX_RESUME_BITS };
     const Setting *s = option_at(i);
 
-    const struct Family *f = NULL;
+    const Family *f = NULL;
 
     if (!s->trains)
-        first_with(s->name, &f);
+        family_first_with(s->name, &f);
     return (dpx_option_info){ .name = s->name,
                               .metavar = s->metavar,
                               .fallback = s->fallback,
@@ -709,25 +685,9 @@ const char *options_choices(const char *name)
     return "";
 }
 
-dpx_choice_info options_choice(const char *option, int index)
-{
-    const struct Family *f = family_of(option);
-    const Recipe *r;
-
-    for (int i = 0; f && f->list[i]; i++)
-        if (i == index) {
-            r = f->list[i];
-            return (dpx_choice_info){ r->name, recipe_form(r), r->help,
-                                      f->list == schedule_list && ((const ScheduleDef *)(const void *)r)->ends
-                                          ? "total-steps"
-                                          : NULL };
-        }
-    return (dpx_choice_info){ .name = NULL };
-}
-
 const char *options_choice_default(const char *option, const char *choice, const char *flag)
 {
-    const struct Family *f = family_of(option);
+    const Family *f = family_of(option);
     const Recipe *r = f ? recipe_find(f->list, choice) : NULL;
     const Setting *s = r ? recipe_flag(r, flag) : NULL, *of_table = table_find(flag);
 

@@ -33,7 +33,6 @@ typedef struct {
     bool plain_defaults; /* of optimizers; else each has its own */
     OptionGroup *group;  /* as build.group */
     int n_group;
-    bool evaluation;               /* is all that a trainer is for: no training step is planned in advance */
     bool export_ema;               /* else the parameters as they are trained */
     const char *export_preprocess; /* the file of a graph in front of what is exported; NULL: none */
     int64_t accumulate;
@@ -81,8 +80,7 @@ Status options_operators(OperatorList *out, Arena *a, const Options *o) CHECKED;
 Status options_check_recipes(const Options *o) CHECKED;
 /* Checks that concern several options, recipes among them. */
 Status options_check(const Options *o) CHECKED;
-/* The choices of an option, like dpx_choice_at and dpx_choice_default. */
-dpx_choice_info options_choice(const char *option, int index);
+/* Like dpx_choice_default. */
 const char *options_choice_default(const char *option, const char *choice, const char *flag);
 /* "a|b|c", the words that an option takes; "" for one that takes others. */
 const char *options_choices(const char *name);

@@ -20,17 +20,27 @@ static const ScheduleDef *schedule_of(const void **settings, const Options *o, i
     return own ? o->group[k - 1].schedule : o->schedule;
 }
 
-/* A schedule that waits for a metric to rise must not be given one that falls, nor the other way round. */
+/* Does one of the metrics fall, or rise? */
+static bool any_metric(const Options *o, bool falls)
+{
+    bool any = false;
+
+    for (const MetricChoice *m = recipe_options(&o->build)->metric; m->def; m++)
+        any |= m->def->falls == falls;
+    return any;
+}
+
+/* A schedule that waits for a metric to rise must not be given metrics that fall, nor the other way round. */
 static Status check_observed(const Options *o)
 {
-    const MetricDef *metric = recipe_options(&o->build)->metric;
+    const MetricDef *metric = recipe_options(&o->build)->metric->def;
 
     for (int k = 0; k <= o->n_group; k++) {
         const void *settings;
         const ScheduleDef *schedule = schedule_of(&settings, o, k);
 
         if (!metric || !schedule->observes || schedule->observes(settings) != OBSERVES_METRIC ||
-            schedule->falls(settings) == metric->falls)
+            any_metric(o, schedule->falls(settings)))
             continue;
         return FAIL(E_INVALID,
                     "--lr-schedule %s: --metric %s should %s, and its MODE is for metrics that should %s: give %s",

@@ -16,11 +16,17 @@ typedef enum {
     TARGET_VALUES   /* values with the scores' shape and type */
 } TargetKind;
 
+/* The scores of a binary loss, which has one for each target: the target is 1, 0 or a probability between them. */
+typedef enum { BINARY_NONE, BINARY_LOGITS, BINARY_PROBABILITIES } BinaryScores;
+
 typedef struct {
     Graph *g;
     ValueId y; /* the scores; for TARGET_CLASSES, axis 1 is the classes */
     ValueId target;
-    bool soft;       /* the target has probabilities of classes, along axis 1 */
+    int batch; /* the axis of y that has the samples, unless for TARGET_CLASSES */
+    bool soft; /* the target has probabilities of classes, along axis 1 */
+    BinaryScores binary;
+    bool exact;      /* metrics: an evaluation that keeps scores, where the metric needs them all (MetricDef.lists) */
     ValueId weights; /* TARGET_CLASSES: a weight for each class; NO_VALUE: all 1 */
     /* To be set by the loss. */
     ValueId sum;    /* the sum, or values to be summed */
@@ -35,6 +41,7 @@ typedef struct {
     /* TARGET_CLASSES: are targets probabilities if no data show it?  NULL: the loss takes no probabilities. */
     bool (*soft_labels)(const void *settings);
     const char *applies; /* the operator that it applies to logits: a model that ends with it gives none; NULL: none */
+    BinaryScores binary; /* TARGET_VALUES: what the loss takes, if it is a binary loss */
     bool logs; /* TARGET_NONE: several outputs are losses, each by its mean, and the means of all outputs are logged */
 } LossDef;
 

@@ -197,7 +197,7 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 
 /* ---- behind the losses ---- */
 
-/* NAME, or NAME.k of a group or of a player. */
+/* NAME, or NAME.k of a group, a player or a metric. */
 static bool is_or_of_player(const char *output, const char *name)
 {
     const size_t n = strlen(name);
@@ -222,7 +222,8 @@ const bool *find_backward(const Graph *g, Arena *a)
         const char *state = value(g, g->update[i].state)->name;
 
         forward[g->update[i].next.i] |= !strcmp(state, STATE_LOSS_SUM) || !strcmp(state, STATE_LOSS_WEIGHT) ||
-                                        !strcmp(state, STATE_METRIC_SUM) || !strcmp(state, STATE_METRIC_WEIGHT);
+                                        is_or_of_player(state, STATE_METRIC_SUM) ||
+                                        is_or_of_player(state, STATE_METRIC_WEIGHT);
     }
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];

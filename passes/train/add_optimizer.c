@@ -500,33 +500,61 @@ static Status emit_updates(Optimizer *o, Arena *scratch)
 typedef struct {
     const char *output, *state;
     ValueId addend, total;
+    ValueId (*merge)(Graph *g, ValueId into, ValueId more); /* of a metric whose sums do not add up by Add; else NULL */
 } Sum;
 
 static const Sum known_sums[] = {
     { .output = OUT_LOSS_SUM, .state = STATE_LOSS_SUM },
     { .output = OUT_LOSS_WEIGHT, .state = STATE_LOSS_WEIGHT },
-    { .output = OUT_METRIC_SUM, .state = STATE_METRIC_SUM },
-    { .output = OUT_METRIC_WEIGHT, .state = STATE_METRIC_WEIGHT },
 };
 enum { N_SUMS = sizeof known_sums / sizeof *known_sums };
 
-/* Lists numerator, denominator, those of the metric, and log variables; `addend` is NO_VALUE if there is none. */
-static Status find_sums(Sum **out, int *n, const Graph *g, Arena *scratch)
+/* Adds the sums of the metrics to the list. */
+static Status find_metric_sums(Sum *s, int *n, const Optimizer *o)
+{
+    static const char *const names[][2] = { { OUT_METRIC_SUM, STATE_METRIC_SUM },
+                                            { OUT_METRIC_WEIGHT, STATE_METRIC_WEIGHT } };
+    const RecipeOptions *recipes = recipe_options(o->opt);
+    char text[GROUP_NAME];
+
+    for (int k = 0; k < metric_count(recipes); k++)
+        for (int i = 0; i < 2; i++) {
+            const char *output = arena_strdup(o->g->arena, group_name(text, names[i][0], k)),
+                       *state = arena_strdup(o->g->arena, group_name(text, names[i][1], k));
+
+            if (!output || !state)
+                return FAIL_NOMEM();
+            s[(*n)++] = (Sum){ .output = output,
+                               .state = state,
+                               .addend = graph_output(o->g, output),
+                               .total = NO_VALUE,
+                               .merge = i ? NULL : recipes->metric[k].def->emit_merge };
+        }
+    return ST_OK;
+}
+
+/* Lists numerator, denominator, those of the metrics, and log variables; `addend` is NO_VALUE if there is none. */
+static Status find_sums(Sum **out, int *n, const Optimizer *o, Arena *scratch)
 {
     const size_t skip = strlen(OUT_LOG_PREFIX);
-    Sum *s = ARENA_NEW(scratch, Sum, N_SUMS + (size_t)g->n_output);
+    const Graph *g = o->g;
+    Sum *s = ARENA_NEW(scratch, Sum, N_SUMS + 2 * MAX_METRICS + (size_t)g->n_output);
 
     if (!s)
         return FAIL_NOMEM();
     memcpy(s, known_sums, sizeof known_sums);
     for (*n = 0; *n < N_SUMS; ++*n)
         s[*n].addend = graph_output(g, s[*n].output);
+    TRY(find_metric_sums(s, n, o));
     for (int i = 0; i < g->n_output; i++) {
-        const Output *o = &g->output[i];
+        const Output *at = &g->output[i];
 
-        if (strncmp(o->name, OUT_LOG_PREFIX, skip))
+        if (strncmp(at->name, OUT_LOG_PREFIX, skip))
             continue;
-        s[*n] = (Sum){ o->name, arena_printf(g->arena, STATE_LOG_PREFIX "%s", o->name + skip), o->value, NO_VALUE };
+        s[*n] = (Sum){ .output = at->name,
+                       .state = arena_printf(g->arena, STATE_LOG_PREFIX "%s", at->name + skip),
+                       .addend = at->value,
+                       .total = NO_VALUE };
         if (!s[(*n)++].state)
             return FAIL_NOMEM();
     }
@@ -534,10 +562,16 @@ static Status find_sums(Sum **out, int *n, const Graph *g, Arena *scratch)
     return ST_OK;
 }
 
-/* A denominator known from shapes is the same on every replica; all others are partial sums. */
+/* A denominator known from shapes is the same on every replica, and so is a sum that is merged; all others are partial
+ * sums. */
 static ValueId sum_state(Graph *g, const Sum *s)
 {
-    return add_sum_state(g, s->state, NULL, s->addend, value(g, s->addend)->kind != V_CONST);
+    return add_sum_state(g, s->state, NULL, s->addend, value(g, s->addend)->kind != V_CONST && !s->merge);
+}
+
+static ValueId sum_next(Graph *g, const Sum *s, ValueId state)
+{
+    return s->merge ? s->merge(g, state, s->addend) : EMIT(g, Add, NULL, state, s->addend);
 }
 
 static void add_to(Graph *g, ValueId state, ValueId addend)
@@ -564,10 +598,14 @@ static Status accumulate(Optimizer *o, Arena *scratch)
     graph_begin_purpose(g, PHASE_BACKWARD, "sum over micro-batches");
     for (int i = 0; i < o->n && !g->status; i++)
         add_to(g, add_gradient_sum(g, &o->pair[i]), o->pair[i].grad);
-    TRY(find_sums(&s, &n, g, scratch));
+    TRY(find_sums(&s, &n, o, scratch));
     for (int i = 0; i < n && !g->status; i++) {
-        if (has_value(s[i].addend))
-            add_to(g, sum_state(g, &s[i]), s[i].addend);
+        if (has_value(s[i].addend)) {
+            const ValueId state = sum_state(g, &s[i]);
+
+            if (!g->status)
+                graph_add_update(g, state, sum_next(g, &s[i], state));
+        }
         graph_remove_output(g, s[i].output);
     }
     graph_remove_output(g, OUT_LOSS);
@@ -623,7 +661,8 @@ static Status output_sums(Optimizer *o, Sum *s, int n)
             continue;
         state = sum_state(g, &s[i]);
         TRY(g->status);
-        out = EMIT(g, Add, NULL, state, finishes(o) ? s[i].addend : emit_scalar(g, value(g, state)->dtype, 0));
+        out = finishes(o) ? sum_next(g, &s[i], state)
+                          : EMIT(g, Add, NULL, state, emit_scalar(g, value(g, state)->dtype, 0));
         s[i].total = finishes(o) ? out : state;
         graph_remove_output(g, s[i].output);
         graph_add_output(g, s[i].output, out);
@@ -640,7 +679,7 @@ static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
     Sum *s;
     int n;
 
-    TRY(find_sums(&s, &n, g, scratch));
+    TRY(find_sums(&s, &n, o, scratch));
     if (finishes(o))
         graph_remove_output(g, OUT_LOSS);
     else

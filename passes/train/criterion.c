@@ -17,7 +17,6 @@
 
 #include "graph/ir/data_shapes.h"
 #include "graph/ir/emit.h"
-#include "graph/ops/arg.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/part_mean.gen.h"
@@ -29,6 +28,7 @@
 #include "passes/report.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/train/class_axis.h"
+#include "passes/train/metrics.h"
 #include "passes/update_groups.h"
 
 typedef struct {
@@ -41,8 +41,9 @@ typedef struct {
     Output *log;      /* log variables, as the outputs that they become */
     int n_log;
     ValueId *own;                   /* [n_group]: the mean of the output that is the group's own loss; or NO_VALUE */
-    ValueId metric[2];              /* sum and weight, or a table and NO_VALUE; NO_VALUE without a metric */
-    RecipeSettings loss, of_metric; /* their settings */
+    Output metric[2 * MAX_METRICS]; /* sums and weights of the metrics, as the outputs that they become */
+    int n_metric;
+    RecipeSettings loss; /* its settings */
 } Criterion;
 
 /* ---- options ---- */
@@ -51,16 +52,12 @@ static Status check_options(const BuildOptions *opt)
 {
     const RecipeOptions *recipes = recipe_options(opt);
     const LossDef *loss = recipes->loss;
-    const MetricDef *metric = recipes->metric;
     const TargetOptions *o = target_options(opt);
     const bool classes = loss_has_classes(opt);
 
     if (!loss)
         return FAIL(E_INVALID, "a loss is needed: give --loss");
-    if (metric && metric->target != loss->target)
-        return FAIL(E_INVALID, "--metric %s needs %s: it does not go with --loss %s", metric->recipe.name,
-                    metric->target == TARGET_CLASSES ? "class scores" : "a target of the output's shape",
-                    loss->recipe.name);
+    TRY(metrics_check(recipes));
     if (o->class_weights && !classes)
         return FAIL(E_INVALID, "--class-weights do not go with --loss %s", loss->recipe.name);
     if (o->class_axis && !classes)
@@ -268,38 +265,14 @@ static Status no_classes(const Criterion *c)
                 recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(value(c->g, c->y)->shape, text));
 }
 
-/* Reduces the sum and its weight to one number each. */
-static void finish_sum(ValueId *sum, ValueId *weight, Graph *g, const LossBody *b)
-{
-    const Shape scalar = shape_scalar();
-
-    if (g->status)
-        return;
-    *sum = emit_sum_to_shape(g, b->sum, &scalar);
-    *weight = has_value(b->weight)
-                  ? b->weight
-                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(value(g, b->target)->shape));
-}
-
 /* `body`: scores and targets, with their classes along axis 1, and weights. */
 static Status add_sums(Criterion *c, const LossBody *body)
 {
-    const RecipeOptions *recipes = recipe_options(c->opt);
     LossBody b = *body;
 
-    recipes->loss->emit(&b, &c->loss);
-    finish_sum(&c->num, &c->den, c->g, &b);
-    if (recipes->metric) {
-        b = (LossBody){ .g = c->g, .y = body->y, .target = body->target, .soft = body->soft && recipes->metric->soft };
-        if (body->soft && !b.soft)
-            b.target = EMIT(c->g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), body->target);
-        recipes->metric->emit(&b, &c->of_metric);
-        if (recipes->metric->table)
-            c->metric[0] = b.sum;
-        else
-            finish_sum(&c->metric[0], &c->metric[1], c->g, &b);
-    }
-    return c->g->status;
+    recipe_options(c->opt)->loss->emit(&b, &c->loss);
+    loss_finish_sum(&c->num, &c->den, &b);
+    return metrics_emit(c->metric, &c->n_metric, body, c->opt);
 }
 
 /* Are the targets of the output's shape, but for the length along its batch's axis? */
@@ -387,7 +360,11 @@ static Status add_element_loss(Criterion *c)
 
     TRY(check_element_target(c));
     TRY(add_target(c, y->dtype, y->shape, scores_batch_axis(c->g, c->opt, c->scores)));
-    return add_sums(c, &(LossBody){ .g = c->g, .y = c->y, .target = c->target });
+    return add_sums(c, &(LossBody){ .g = c->g,
+                                    .y = c->y,
+                                    .target = c->target,
+                                    .batch = scores_batch_axis(c->g, c->opt, c->scores),
+                                    .binary = recipe_options(c->opt)->loss->binary });
 }
 
 /* ---- an output that is the loss already ---- */
@@ -672,7 +649,7 @@ static Status take_mean_of_means(Criterion *c)
 
 /* ---- the pass ---- */
 
-static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
+static const char *const ours[] = { OUT_LOSS, OUT_LOSS_SUM, OUT_LOSS_WEIGHT };
 enum { N_OURS = sizeof ours / sizeof *ours };
 
 static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
@@ -680,7 +657,7 @@ static bool begins(const char *text, const char *with) { return !strncmp(text, w
 /* Is it the name of an output that a step may have, in training or evaluation? */
 static bool is_ours(const char *output)
 {
-    static const char *const others[] = { OUT_LOSS_SCALE, OUT_APPLIED };
+    static const char *const others[] = { OUT_LOSS_SCALE, OUT_APPLIED, OUT_METRIC_SUM, OUT_METRIC_WEIGHT };
 
     for (int i = 0; i < N_OURS; i++)
         if (!strcmp(ours[i], output))
@@ -738,12 +715,14 @@ static Status drop_outputs(Criterion *c, const bool *is_loss)
 
 static Status replace_outputs(Criterion *c, ValueId loss, const bool *is_loss)
 {
-    ValueId v[N_OURS] = { loss, c->num, c->den, c->metric[0], c->metric[1] };
+    ValueId v[N_OURS] = { loss, c->num, c->den };
 
     TRY(drop_outputs(c, is_loss));
     for (int i = 0; i < N_OURS; i++)
         if (has_value(v[i]))
             graph_add_output(c->g, ours[i], v[i]);
+    for (int i = 0; i < c->n_metric; i++)
+        graph_add_output(c->g, c->metric[i].name, c->metric[i].value);
     for (int i = 0; i < c->n_log; i++)
         graph_add_output(c->g, c->log[i].name, c->log[i].value);
     return c->g->status;
@@ -755,7 +734,6 @@ static Status criterion_run(Graph *g, PassCtx *ctx)
     const RecipeOptions *recipes = recipe_options(ctx->opt);
     Criterion c = { .g = g, .opt = ctx->opt, .report = ctx->report };
     const LossDef *def = recipes->loss;
-    const MetricDef *metric = recipes->metric;
     uint32_t before = g->n_node;
     ValueId loss = NO_VALUE;
     bool *is_loss;
@@ -764,8 +742,6 @@ static Status criterion_run(Graph *g, PassCtx *ctx)
     graph_begin_purpose(g, PHASE_CRITERION, "criterion");
     TRY(check_options(ctx->opt));
     TRY(recipe_take(&c.loss, &def->recipe, "loss", recipes->loss_args, recipes->settings, g->arena));
-    if (metric)
-        TRY(recipe_take(&c.of_metric, &metric->recipe, "metric", recipes->metric_args, recipes->settings, g->arena));
     if (!(is_loss = ARENA_NEW(ctx->scratch, bool, (size_t)g->n_output + 1)))
         return FAIL_NOMEM();
     TRY(criterion_find_losses(is_loss, g, ctx->opt));

@@ -98,6 +98,87 @@ static void test_predictions(void)
         }
 }
 
+/* Several metrics, each by its number; accuracy and the mean of the classes' F1 follow from the counts of the others.
+ */
+static void test_several_metrics(void)
+{
+    static const char *const measured[] = {
+        "loss=cross-entropy",      "metric=accuracy", "metric=f1", "metric=per-class",
+        "metric=confusion-matrix", "replicas=4",      "threads=1", NULL
+    };
+    dpx_trainer *t = make_trainer(measured);
+    dpx_metric accuracy, f1, rows, counts, first;
+    double hits = 0, sum = 0, present = 0;
+    dpx_result r;
+    Batch b;
+
+    if (!t)
+        return;
+    make_batch(&b, 3);
+    CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_trainer_metric(t, &first));
+    CHECK_DPX(dpx_trainer_metric_at(t, 0, &accuracy));
+    CHECK_DPX(dpx_trainer_metric_at(t, 1, &f1));
+    CHECK_DPX(dpx_trainer_metric_at(t, 2, &rows));
+    CHECK_DPX(dpx_trainer_metric_at(t, 3, &counts));
+    CU_ASSERT(first.value == accuracy.value && accuracy.measured && !accuracy.bound && !accuracy.table.data);
+    CU_ASSERT(rows.table.dtype == DPX_FLOAT64 && rows.table.dim[0] == CLASSES && rows.table.dim[1] == 4);
+    CU_ASSERT(counts.table.dtype == DPX_INT64 && counts.table.dim[1] == CLASSES && isnan(counts.value));
+    for (int c = 0; c < CLASSES; c++) {
+        const double *row = (double *)rows.table.data + (ptrdiff_t)4 * c;
+        const int64_t *count = counts.table.data;
+        int64_t targets = 0, predictions = 0;
+
+        for (int k = 0; k < CLASSES; k++) {
+            targets += count[c * CLASSES + k];
+            predictions += count[k * CLASSES + c];
+        }
+        hits += (double)count[c * CLASSES + c];
+        sum += row[2];
+        present += targets + predictions > 0;
+        CU_ASSERT(row[3] == (double)targets);
+    }
+    CU_ASSERT(accuracy.value == hits / SAMPLES && fabs(f1.value - sum / present) < 1e-15);
+    CHECK_DPX_FAILS(DPX_INVALID, "dpx_trainer_metric_at: metric 4 of 4", dpx_trainer_metric_at(t, 4, &f1));
+    CHECK_DPX_FAILS(DPX_INVALID, "dpx_trainer_metric_at: metric -1 of 4", dpx_trainer_metric_at(t, -1, &f1));
+    CHECK_DPX(dpx_trainer_train_metric_at(t, 3, &counts));
+    CU_ASSERT(!counts.measured);
+    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
+    CHECK_DPX(dpx_trainer_train_metric_at(t, 1, &f1));
+    CU_ASSERT(f1.measured && r.counted == SAMPLES);
+    dpx_trainer_free(t);
+}
+
+static void test_metric_list(void)
+{
+    dpx_options *o = dpx_options_create();
+    dpx_metric_info m;
+
+    CU_ASSERT(o && !dpx_metric_at(o, 0).name);
+    CHECK_DPX(dpx_options_set(o, "metric", "perplexity"));
+    CHECK_DPX(dpx_options_set(o, "metric", "top-k:3"));
+    CHECK_DPX(dpx_options_set(o, "metric", "confusion-matrix"));
+    m = dpx_metric_at(o, 0);
+    CU_ASSERT(m.name && !strcmp(m.name, "perplexity") && m.falls && m.number);
+    m = dpx_metric_at(o, 1);
+    CU_ASSERT(m.name && !strcmp(m.name, "top-k:3") && !m.falls && m.number);
+    CU_ASSERT(!dpx_metric_at(o, 2).number && !dpx_metric_at(o, 3).name && !dpx_metric_at(o, -1).name);
+    CU_ASSERT(!strcmp(dpx_options_get(o, "metric"), "perplexity;top-k:3;confusion-matrix"));
+    CHECK_DPX_FAILS(DPX_INVALID, "--metric top-k:3 is given twice", dpx_options_set(o, "metric", "top-k:3"));
+    CHECK_DPX_FAILS(DPX_INVALID, "found 'nonsense'", dpx_options_set(o, "metric", "nonsense"));
+    CU_ASSERT(dpx_metric_at(o, 2).name && !dpx_metric_at(o, 3).name);
+    CHECK_DPX(dpx_options_set(o, "metric", "none"));
+    CU_ASSERT(!dpx_metric_at(o, 0).name);
+    for (int k = 1; k <= DPX_MAX_METRICS; k++) {
+        char text[16];
+
+        snprintf(text, sizeof text, "top-k:%d", k);
+        CHECK_DPX(dpx_options_set(o, "metric", text));
+    }
+    CHECK_DPX_FAILS(DPX_INVALID, "at most 16 metrics are measured", dpx_options_set(o, "metric", "accuracy"));
+    dpx_options_free(o);
+}
+
 static void test_no_targets(void)
 {
     static const char *const measured[] = { "loss=cross-entropy", "metric=accuracy", "replicas=4", "threads=1", NULL };
@@ -349,4 +430,5 @@ static void test_no_own_loss(void)
 DEFINE_SUITE(evaluate, { "predictions", test_predictions }, { "without targets", test_no_targets },
              { "tensors without names", test_order }, { "log variables", test_log }, { "of a set", test_log_of_set },
              { "of groups of batches", test_log_of_groups }, { "of results that wait", test_log_waiting },
-             { "vectors of numbers", test_vectors }, { "no loss among the outputs", test_no_own_loss });
+             { "vectors of numbers", test_vectors }, { "no loss among the outputs", test_no_own_loss },
+             { "several metrics", test_several_metrics }, { "the list of metrics", test_metric_list });

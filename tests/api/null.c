@@ -136,6 +136,11 @@ typedef struct {
     X(metric_out, "dpx_trainer_metric: out", dpx_trainer_metric(a->t, NULL))                                           \
     X(train_metric_trainer, "dpx_trainer_train_metric: trainer", dpx_trainer_train_metric(NULL, &a->metric))           \
     X(train_metric_out, "dpx_trainer_train_metric: out", dpx_trainer_train_metric(a->t, NULL))                         \
+    X(metric_at_trainer, "dpx_trainer_metric_at: trainer", dpx_trainer_metric_at(NULL, 0, &a->metric))                 \
+    X(metric_at_out, "dpx_trainer_metric_at: out", dpx_trainer_metric_at(a->t, 0, NULL))                               \
+    X(train_metric_at_trainer, "dpx_trainer_train_metric_at: trainer",                                                 \
+      dpx_trainer_train_metric_at(NULL, 0, &a->metric))                                                                \
+    X(train_metric_at_out, "dpx_trainer_train_metric_at: out", dpx_trainer_train_metric_at(a->t, 0, NULL))             \
     X(lengths_trainer, "dpx_trainer_lengths: trainer", dpx_trainer_lengths(NULL, "x", 1, 1, &a->part.from, 1))         \
     X(lengths_name, "dpx_trainer_lengths: name", dpx_trainer_lengths(a->t, NULL, 1, 1, &a->part.from, 1))              \
     X(lengths_list, "dpx_trainer_lengths: length", dpx_trainer_lengths(a->t, "x", 1, 1, NULL, 1))                      \
@@ -307,7 +312,7 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));
     CU_ASSERT(!dpx_trainer_runs_ahead(NULL) && !dpx_trainer_state_count(NULL) && !dpx_trainer_step_count(NULL));
     CU_ASSERT(!dpx_trainer_bytes_resumed(NULL));
-    CU_ASSERT(!dpx_metric_falls(NULL));
+    CU_ASSERT(!dpx_metric_at(NULL, 0).name);
     CU_ASSERT(!dpx_options_get(NULL, "lr") && !dpx_options_get(o, NULL) && !dpx_options_get(o, "none"));
     CU_ASSERT(!dpx_choice_at(NULL, 0).name && !dpx_choice_at("optimizer", -1).name && !dpx_choice_at("none", 0).name);
     CU_ASSERT(!dpx_choice_at("optimizer", 1000).name && dpx_choice_at("optimizer", 0).name);

@@ -8,6 +8,7 @@ loss, metric, flags, value).  Mean IoU, perplexity and ties are closed forms, an
 import json
 import os
 import warnings
+from fractions import Fraction as F
 
 import numpy as np
 import onnx
@@ -91,5 +92,57 @@ y, t = rng.standard_normal((2, SAMPLES, 3))
 np.savez(os.path.join(HERE, "numbers.npz"), x=y, target=t)
 expect("numbers", "mse", "mae", "", float(m.mean_absolute_error(t.ravel(), y.ravel())))
 expect("numbers", "l1", "rmse", "", float(m.root_mean_squared_error(t.ravel(), y.ravel())))
+# Closed forms of scikit-learn 1.4: the mean of |y - t| / max(|t|, eps), R^2 of each output and their mean.
+expect("numbers", "mse", "mape", "", float(m.mean_absolute_percentage_error(t.ravel(), y.ravel())))
+expect("numbers", "huber", "r2", "", float(m.r2_score(t, y)))
+# Targets far from zero, whose squares have no digits left of the variance: R^2 in exact rational arithmetic.
+t = (2.0 ** 27 + rng.integers(-3, 4, (SAMPLES, 3)) / 4)
+y = t + rng.integers(-2, 3, (SAMPLES, 3)) / 8
+t[:, 2] = 0.1                            # does not vary: 0 where there is an error, as in scikit-learn
+np.savez(os.path.join(HERE, "far.npz"), x=y, target=t)
+exact = [(1 - sum((F(a) - F(b)) ** 2 for a, b in zip(t[:, k], y[:, k])) / sum((F(a) - sum(map(F, t[:, k])) / SAMPLES) ** 2 for a in t[:, k]))
+         for k in range(2)]
+assert abs(m.r2_score(t[:, :2], y[:, :2]) - float(sum(exact)) / 2) < 1e-9
+expect("far", "mse", "r2", "", float(sum(exact) / 3))
+
+
+def binary(data, loss, y, t, flags=""):
+    """Scores of one class, above `at` positive."""
+    np.savez(os.path.join(HERE, data + ".npz"), x=y, target=t.astype(float))
+    y, t = y.ravel(), t.ravel()
+    p = 1 / (1 + np.exp(-y)) if loss == "bce-logits" else y
+    for threshold in (0.5, 0.3):
+        found, given = p > threshold, flags or "" if threshold == 0.5 else f"--threshold={threshold}"
+        put = lambda metric, value: expect(data, loss, metric, given, value)
+        put("accuracy", float(m.accuracy_score(t, found)))
+        put("confusion-matrix", m.confusion_matrix(t, found, labels=[0, 1]).tolist())
+        put("mean-iou", float(m.jaccard_score(t, found, average="macro")))
+        for name, score in ("precision", m.precision_score), ("recall", m.recall_score), ("f1", m.f1_score):
+            put(name, float(score(t, found, zero_division=0)))
+            put(name + ":0", float(score(t, found, pos_label=0, zero_division=0)))
+            put(name + ":macro", float(score(t, found, average="macro", zero_division=0)))
+    expect(data, loss, "auc", "", float(m.roc_auc_score(t, y)))
+    expect(data, loss, "average-precision", "", float(m.average_precision_score(t, y)))
+
+
+save_model("single", ["batch", 1], "MatMul", np.eye(1))
+t = rng.integers(0, 2, (SAMPLES, 1))
+binary("logits", "bce-logits", 3 * rng.standard_normal((SAMPLES, 1)) + t, t)
+binary("equal", "bce-logits", rng.integers(-1, 2, (SAMPLES, 1)).astype(float), rng.integers(0, 2, (SAMPLES, 1)))
+y = rng.random((SAMPLES, 1))
+y[:2] = [[0], [1]]
+t = rng.integers(0, 2, (SAMPLES, 1))
+t[:2] = [[0], [1]]                       # where the loss is finite
+binary("probabilities", "bce", y, t)
+save_model("pair", ["batch", 2], "MatMul", np.eye(2))
+y, t = rng.standard_normal((SAMPLES, 2)), rng.integers(0, 2, SAMPLES)
+t[5:8] = -1
+np.savez(os.path.join(HERE, "pairs.npz"), x=y, target=t)
+y, t = y[t >= 0], t[t >= 0]
+p = np.exp(y[:, 1]) / np.exp(y).sum(1)
+expect("pairs", "cross-entropy", "auc", "--ignore-index=-1", float(m.roc_auc_score(t, p)))
+expect("pairs", "cross-entropy", "average-precision", "--ignore-index=-1", float(m.average_precision_score(t, p)))
+expect("pairs", "cross-entropy", "f1:1", "--ignore-index=-1", float(m.f1_score(t, y.argmax(1))))
+
 with open(os.path.join(HERE, "expected.txt"), "w") as f:
     f.write("\n".join(lines) + "\n")

@@ -3,12 +3,18 @@
 # one, parts without samples, ignored targets, classes that are absent, equal scores.
 . "$(dirname "$0")/lib.sh"
 here=tests/cli/metrics
+serve_python
 
 # arguments SET LOSS METRIC FLAGS: of a row of expected.txt.
 arguments() {
     local model=scores
-    [ "$1" = numbers ] && model=values
-    args=($here/$model.onnx --loss "$2" --metric "$3" --batch-size 6 --threads 1 --quiet)
+    case $1 in
+    numbers | far) model=values ;;
+    logits | equal | probabilities) model=single ;;
+    pairs) model=pair ;;
+    esac
+    args=($here/$model.onnx --loss "$2" --batch-size 6 --threads 1 --quiet)
+    for metric in $3; do args+=(--metric "$metric"); done
     [ "$4" = - ] || args+=("$4")
 }
 
@@ -22,12 +28,17 @@ is() {
     esac || { echo "found $found"; false; }
 }
 
-while read -r set loss metric flags value; do
-    arguments "$set" "$loss" "$metric" "$flags"
-    for replicas in {1..5}; do
-        check "$set $metric $replicas" is "$value" "$metric" "$("$dpexec" eval "${args[@]}" --data $here/"$set".npz --replicas $replicas 2>&1)"
+# All metrics of a set, loss and flag together, at most 16 at once.
+while read -r set loss flags; do
+    mapfile -t rows < <(grep "^$set $loss [^ ]* $flags " $here/expected.txt)
+    for ((first = 0; first < ${#rows[@]}; first += 16)); do
+        arguments "$set" "$loss" "$(printf '%s\n' "${rows[@]:first:16}" | cut -d' ' -f3)" "$flags"
+        for replicas in {1..5}; do
+            found=$("$dpexec" eval "${args[@]}" --data $here/"$set".npz --replicas $replicas 2>&1)
+            while read -r _ _ metric _ value; do check "$set $metric $replicas" is "$value" "$metric" "$found"; done < <(printf '%s\n' "${rows[@]:first:16}")
+        done
     done
-done <$here/expected.txt
+done < <(cut -d' ' -f1,2,4 $here/expected.txt | uniq | sort -u)
 
 # Training measures its own samples, as it goes: an epoch that changes nothing, in batches of which the last is smaller, as one step or in
 # micro-batches.
@@ -49,15 +60,24 @@ absent mean-iou --replicas 1
 ties top-k:2 --replicas 4 --accumulate 2
 class_ignored f1:weighted --replicas 2 --accumulate 3
 numbers rmse --replicas 5
+numbers mape --replicas 2 --accumulate 2
+numbers r2 --replicas 3
+far r2 --replicas 1 --accumulate 2
+far r2 --replicas 4 --accumulate 3
+logits f1 --replicas 2 --accumulate 3
+probabilities accuracy --replicas 3
 TRAINED
 
 # A run that goes on in the middle of an epoch, with sums of its metric in the checkpoint; with another metric it measures the rest.
 train=("$dpexec" $here/scores.onnx --data $here/absent.npz --loss cross-entropy --ignore-index=-1 --batch-size 3 --lr 0.1 --threads 1 --quiet)
-for metric in confusion-matrix mean-iou accuracy; do
+for metric in confusion-matrix mean-iou accuracy "accuracy --metric per-class --metric f1:micro --metric top-k:2"; do
     rm -rf "$DIR/through" "$DIR/cut"
-    check "through" "${train[@]}" --metric $metric --epochs 2 --out "$DIR/through"
-    check "to be cut" "${train[@]}" --metric $metric --steps 2 --out "$DIR/cut"
-    check "goes on" "${train[@]}" --metric $metric --epochs 2 --resume "$DIR/cut"
+    # shellcheck disable=SC2086     # several words
+    {
+        check "through" "${train[@]}" --metric $metric --epochs 2 --out "$DIR/through"
+        check "to be cut" "${train[@]}" --metric $metric --steps 2 --out "$DIR/cut"
+        check "goes on" "${train[@]}" --metric $metric --epochs 2 --resume "$DIR/cut"
+    }
     check "the same bytes with $metric: $(tail -1 "$DIR/cut/metrics.jsonl")" same_run "$DIR/through" "$DIR/cut"
 done
 rm -rf "$DIR/cut"
@@ -79,7 +99,97 @@ done <<'WORLDS'
 4 ties top-k:2
 5 class_ignored f1:weighted
 3 numbers rmse
+3 far r2
+3 logits f1:macro
+2 probabilities confusion-matrix
 WORLDS
+
+# ---- metrics of an order: in a run by bins, with a bound; in an evaluation from all scores ----
+# within LINE BINS: the values by bins in the last line are off by no more than they say, from those in expected.txt.
+cat >"$DIR/within.py" <<'PY'
+import json, sys
+set_, bins, line = sys.argv[1], sys.argv[2], json.loads(sys.argv[3].splitlines()[-1])
+for row in open("tests/cli/metrics/expected.txt"):
+    name, _, metric, _, value = row.split(" ", 4)
+    if name == set_ and metric in ("auc", "average-precision"):
+        key = f"eval_{metric}:{bins}" if bins else f"eval_{metric}"
+        off, bound = abs(line[key] - float(value)), line.get(key + "_bound", 0)
+        assert off <= bound + 1e-12, (metric, off, bound)
+        assert bins != "2" or bound > 0.05, (metric, bound)
+        assert bins or set_ == "equal" or bound < 0.02, (metric, bound)      # bins cannot tell that scores are equal
+PY
+for set in logits equal probabilities pairs; do
+    read -r _ loss _ flags _ < <(grep "^$set [^ ]* auc " $here/expected.txt)
+    for bins in "" :2 :5 :64; do
+        arguments "$set" "$loss" "auc$bins average-precision$bins" "$flags"
+        rm -rf "$DIR/order"
+        check "a run, $set by bins$bins" "$dpexec" "${args[@]}" --data $here/"$set".npz --val $here/"$set".npz --lr 0 --steps 1 --replicas 2 --out "$DIR/order"
+        check "$set by bins$bins" py "$DIR/within.py" "$set" "${bins#:}" "$(cat "$DIR/order/metrics.jsonl")"
+        "$dpexec" "${args[@]}" --data $here/"$set".npz --val $here/"$set".npz --lr 0 --steps 1 --replicas 3 --out "$DIR/order3" >/dev/null 2>&1
+        check "$set by bins$bins, three replicas" test "$(grep -o '"eval_auc.*' "$DIR/order/metrics.jsonl")" = "$(grep -o '"eval_auc.*' "$DIR/order3/metrics.jsonl")"
+        rm -rf "$DIR/order3"
+    done
+done
+arguments logits bce-logits "auc accuracy" -
+check "one process of three replicas" "$dpexec" "${args[@]}" --data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2 --replicas 3 --out "$DIR/order1"
+check "three processes" "$dpexec" launch -n 3 -- train "${args[@]}" --data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2 --out "$DIR/order3"
+check "the same bytes" same_run "$DIR/order1" "$DIR/order3"
+py -c 'import numpy as n, sys; n.savez(sys.argv[1], x=n.ones((4, 1)), target=n.ones((4, 1)))' "$DIR/positive.npz"
+check "one class alone has no AUC" test "$("$dpexec" eval "${args[@]}" --data "$DIR/positive.npz" 2>/dev/null | grep -c auc)" = 0
+arguments plain cross-entropy auc -
+refused 2 "auc and average-precision need two classes or a binary loss, the scores have 5 classes" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+
+# ---- rows by class ----
+arguments absent cross-entropy "per-class confusion-matrix" --ignore-index=-1
+cat >"$DIR/rows.py" <<'PY'
+import json, sys
+m = json.loads(sys.argv[1].splitlines()[-1])
+rows, t = m["eval_per-class"], m["eval_confusion-matrix"]
+for c, row in enumerate(rows):       # of the matrix, which is scikit-learn's
+    hits, found, has = t[c][c], sum(r[c] for r in t), sum(t[c])
+    p, r = hits / found if found else 0, hits / has if has else 0
+    f = 2 * hits / (found + has) if found + has else 0
+    assert row["class"] == str(c) and row["support"] == has, row
+    assert abs(row["precision"] - p) + abs(row["recall"] - r) + abs(row["f1"] - f) < 1e-12, row
+assert len(rows) == len(t) == 5
+PY
+check "rows by class" py "$DIR/rows.py" "$("$dpexec" eval "${args[@]}" --data $here/absent.npz --replicas 3)"
+loud=()
+for argument in "${args[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
+args=("${loud[@]}")
+says "class                 precision  recall      f1  support" "$dpexec" eval "${args[@]}" --data $here/absent.npz
+check "a line for each class" test "$(grep -cE '^[0-4] +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[0-9]+$' "$DIR/says.log")" = 5
+check "at the end of a run" "$dpexec" "${args[@]}" --data $here/absent.npz --val $here/absent.npz --lr 0 --steps 1
+check "a line for each, too" test "$(grep -cE '^[0-4] +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[0-9]+$' "$DIR/check.log")" = 5
+
+# ---- several metrics ----
+arguments logits bce-logits "f1 f1" -
+refused 2 "--metric f1 is given twice" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments logits bce-logits "f1 nonsense" -
+refused 2 "found 'nonsense'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments logits bce-logits "f1 top-k" -
+refused 2 "--metric top-k needs class scores: it does not go with --loss bce-logits" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments numbers mse "r2 f1" -
+refused 2 "--metric f1 needs class scores, or a binary loss (bce, bce-logits): it does not go with --loss mse" "$dpexec" eval "${args[@]}" --data $here/numbers.npz
+arguments logits bce-logits "f1" --threshold=1
+refused 2 "--threshold: expected a probability between 0 and 1, found '1'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments plain cross-entropy "f1" --threshold=0.3
+refused 2 "--threshold goes with a binary loss" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+arguments logits bce-logits "f1" --ignore-index=0
+refused 2 "--ignore-index goes with a loss of class numbers" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments logits bce-logits "auc" --threshold=0.3
+refused 2 "--metric auc does not have: --threshold" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+
+# Each can be monitored; the first one that is a number is, by default.
+arguments logits bce-logits "confusion-matrix auc f1 accuracy" -
+val=(--data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2)
+says "best epoch 1: eval auc " "$dpexec" "${args[@]}" "${val[@]}"
+for monitor in f1 accuracy loss; do says ": eval $monitor " "$dpexec" "${args[@]}" "${val[@]}" --monitor $monitor; done
+refused 2 "--monitor r2: the run measures no such number; expected loss or auc or f1 or accuracy" "$dpexec" "${args[@]}" "${val[@]}" --monitor r2
+arguments numbers mse "mape r2" -
+val=(--data $here/numbers.npz --val $here/numbers.npz --lr 0.001 --epochs 2)
+says ": eval mape " "$dpexec" "${args[@]}" "${val[@]}"
+says ": eval r2 " "$dpexec" "${args[@]}" "${val[@]}" --monitor r2
 
 # Sums of micro-batches are the group's; nothing that counts is said to be so.
 arguments absent cross-entropy f1 --ignore-index=-1

@@ -107,7 +107,8 @@ static int allocations_of(int replicas, int devices)
 /* The same of a session's whole step on the CNN with synchronised batch-norm. */
 static int allocations_of_session(void)
 {
-    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy, .metric = &metric_accuracy },
+    const BuildOptions opt = { .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy,
+                                                            .metric = { { .def = &metric_accuracy } } },
                                .replicas = &(ReplicaOptions){ .replicas = 3 } };
     Arena *a = arena_create();
     Shape sx = SHAPE(4, 1, 28, 28), st = SHAPE(4), scalar = shape_scalar();

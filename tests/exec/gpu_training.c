@@ -171,7 +171,7 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
                        .batch.batch = r->batch,
                        .recipes.loss = &loss_cross_entropy,
                        .recipes.settings = "momentum=0.9",
-                       .recipes.metric = &metric_accuracy,
+                       .recipes.metric = { { .def = &metric_accuracy } },
                        .step.seed = 7,
                        .types.precision = r->precision,
                        .types.loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,

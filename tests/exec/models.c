@@ -27,7 +27,7 @@ static BuildParts options(int batch, int replicas, int devices)
                          .recipes.loss = &loss_cross_entropy,
                          .recipes.optimizer = &optimizer_sgd,
                          .recipes.settings = "momentum=0.9",
-                         .recipes.metric = &metric_accuracy,
+                         .recipes.metric = { { .def = &metric_accuracy } },
                          .replicas.replicas = replicas,
                          .replicas.devices = devices,
                          .step.seed = 1 };

@@ -19,7 +19,7 @@
 
 static BuildParts training = { .recipes.loss = &loss_cross_entropy,
                                .recipes.settings = "momentum=0.9",
-                               .recipes.metric = &metric_accuracy,
+                               .recipes.metric = { { .def = &metric_accuracy } },
                                .replicas.replicas = 4,
                                .step.seed = 7 };
 

@@ -86,7 +86,7 @@ static void test_statistics(void)
                       { .build.mode = BUILD_ACCUMULATE,
                         .batch.batch = 6,
                         .recipes.loss = &loss_cross_entropy,
-                        .recipes.metric = &metric_accuracy,
+                        .recipes.metric = { { .def = &metric_accuracy } },
                         .replicas.replicas = 3,
                         .replicas.devices = 2 },
                       7 });

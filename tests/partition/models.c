@@ -35,7 +35,7 @@ static void check(const Graph *model, const char *name, const Run *r, const Tens
                          .recipes = &(RecipeOptions){ .loss = &loss_cross_entropy,
                                                       .optimizer = r->optimizer,
                                                       .settings = "momentum=0.9;weight-decay=0.01;ignore-index=2",
-                                                      .metric = &metric_accuracy },
+                                                      .metric = { { .def = &metric_accuracy } } },
                          .update = &(UpdateOptions){ .clip.norm = 1 },
                          .target = &(TargetOptions){ .class_weights = class_weights } };
     Arena *a = arena_create();

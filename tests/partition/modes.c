@@ -18,7 +18,7 @@ static const BuildParts base = { .recipes.loss = &loss_cross_entropy,
                                  .recipes.optimizer = &optimizer_sgd,
                                  .recipes.settings = "momentum=0.9;ignore-index=3",
                                  .types.dtype = DT_FLOAT64,
-                                 .recipes.metric = &metric_accuracy,
+                                 .recipes.metric = { { .def = &metric_accuracy } },
                                  .replicas.devices = 1,
                                  .replicas.replicas = 1 };
 

@@ -182,11 +182,11 @@ static void accumulate_as_one(BuildParts opt)
 static void test_accumulation(void)
 {
     accumulate_as_one((BuildParts){ .recipes.loss = &loss_cross_entropy,
-                                    .recipes.metric = &metric_accuracy,
+                                    .recipes.metric = { { .def = &metric_accuracy } },
                                     .recipes.optimizer = &optimizer_sgd,
                                     .recipes.settings = "momentum=0.9" });
     accumulate_as_one((BuildParts){ .recipes.loss = &loss_cross_entropy,
-                                    .recipes.metric = &metric_accuracy,
+                                    .recipes.metric = { { .def = &metric_accuracy } },
                                     .recipes.settings = "ignore-index=1",
                                     .recipes.optimizer = &optimizer_adam,
                                     .update.clip.norm = 0.1 });

@@ -107,10 +107,10 @@ static void test_bias(void)
 /* The metric reads the scores. */
 static void test_metric(void)
 {
-    check_step(
-        "mlp", NULL,
-        (BuildParts){ STEP, .batch.batch = 7, .recipes.metric = &metric_accuracy, .backend.backend.fuses = fuses_loss },
-        3, 1);
+    check_step("mlp", NULL,
+               (BuildParts){ STEP, .batch.batch = 7, .recipes.metric = { { .def = &metric_accuracy } },
+                             .backend.backend.fuses = fuses_loss },
+               3, 1);
 }
 
 DEFINE_SUITE(chunk_loss, { "tokens", test_tokens }, { "replicas", test_replicas }, { "modes", test_modes },

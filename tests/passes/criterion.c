@@ -220,7 +220,7 @@ static void test_accuracy(void)
     const long long t[] = { 0, 0, 9, 0 };
     BuildParts opt = { .build.mode = BUILD_EVAL,
                        .recipes.loss = &loss_cross_entropy,
-                       .recipes.metric = &metric_accuracy,
+                       .recipes.metric = { { .def = &metric_accuracy } },
                        .recipes.settings = "ignore-index=9" };
     Step s;
 
@@ -307,9 +307,9 @@ static void test_wrong_options(void)
     refused("--label-smoothing: expected a number from 0 to 1, found '1.5'", E_INVALID, &matrix,
             (BuildParts){ .recipes.loss = &loss_cross_entropy, .recipes.settings = "label-smoothing=1.5" });
     refused("--metric accuracy", E_INVALID, &matrix,
-            (BuildParts){ .recipes.loss = &loss_mse, .recipes.metric = &metric_accuracy });
+            (BuildParts){ .recipes.loss = &loss_mse, .recipes.metric = { { .def = &metric_accuracy } } });
     refused("--metric mae", E_INVALID, &matrix,
-            (BuildParts){ .recipes.loss = &loss_nll, .recipes.metric = &metric_mae });
+            (BuildParts){ .recipes.loss = &loss_nll, .recipes.metric = { { .def = &metric_mae } } });
     refused("--class-axis 2", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_nll, .target.class_axis = 2 });
     refused("--class-axis -2", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_nll, .target.class_axis = -2 });
     refused("--class-axis", E_INVALID, &matrix, (BuildParts){ .recipes.loss = &loss_l1, .target.class_axis = 1 });

@@ -34,7 +34,7 @@ static BuildParts options(DType dtype, int replicas, bool fuse)
                          .recipes.loss = &loss_cross_entropy,
                          .recipes.optimizer = &optimizer_adamw,
                          .update.clip.norm = 1,
-                         .recipes.metric = &metric_accuracy,
+                         .recipes.metric = { { .def = &metric_accuracy } },
                          .replicas.replicas = replicas,
                          .replicas.devices = replicas > 1 ? 2 : 1,
                          .step.seed = 1,

@@ -54,8 +54,8 @@ static void test_whole(void)
 static void test_loss_of_rows(void)
 {
     check_model("mlp",
-                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1", .recipes.metric = &metric_accuracy,
-                              .backend.backend.fuses = fuses_loss },
+                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1",
+                              .recipes.metric = { { .def = &metric_accuracy } }, .backend.backend.fuses = fuses_loss },
                 2);
 }
 

@@ -245,7 +245,7 @@ static bool set_target_option(Options *o, const char *word, char *value)
     TargetOptions *target = &o->parts.target;
 
     if (!strcmp(word, "metric"))
-        return (recipes->metric = (const MetricDef *)(const void *)recipe_find(metric_list, value)) != NULL;
+        return (recipes->metric[0].def = (const MetricDef *)(const void *)recipe_find(metric_list, value)) != NULL;
     if (!strcmp(word, "settings"))
         return (recipes->settings = value) != NULL;
     if (!strcmp(word, "logits"))

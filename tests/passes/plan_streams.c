@@ -269,7 +269,7 @@ static Graph *build(const char *name, int replicas, int devices, const Variant *
                        .batch.batch = 6,
                        .recipes.loss = &loss_cross_entropy,
                        .replicas.replicas = replicas,
-                       .recipes.metric = &metric_accuracy,
+                       .recipes.metric = { { .def = &metric_accuracy } },
                        .recipes.settings = "momentum=0.9",
                        .types.precision = v->precision,
                        .collectives.bucket_bytes = v->bucket_bytes };

@@ -25,7 +25,7 @@ static Graph *training_graph(const char *name, DType precision, bool channels_la
                        .recipes.loss = &loss_cross_entropy,
                        .recipes.optimizer = &optimizer_adamw,
                        .update.clip.norm = 1,
-                       .recipes.metric = &metric_accuracy,
+                       .recipes.metric = { { .def = &metric_accuracy } },
                        .types.precision = precision };
 
     opt.backend.backend = cuda_target(precision, false);

@@ -13,16 +13,35 @@ static bool names_metric(const char *name, const char *metric)
     return !strncmp(metric, name, n) && (!metric[n] || metric[n] == ':');
 }
 
-static bool is_number(const char *metric)
+/* The metric that the name chooses, or for NULL the first, of those that are numbers; name NULL: there is none. */
+static dpx_metric_info find_metric(const Args *a, const char *name)
 {
-    return strcmp(metric, "none") != 0 && !names_metric("confusion-matrix", metric);
+    dpx_metric_info m;
+
+    for (int i = 0; (m = dpx_metric_at(a->options, i)).name; i++)
+        if (m.number && (!name || names_metric(name, m.name)))
+            break;
+    return m;
+}
+
+/* "loss, accuracy or f1": what can be monitored. */
+static void list_figures(char *text, size_t size, const Args *a)
+{
+    size_t n = (size_t)snprintf(text, size, "loss");
+    dpx_metric_info m;
+
+    for (int i = 0; (m = dpx_metric_at(a->options, i)).name && n < size; i++)
+        if (m.number)
+            n += (size_t)snprintf(text + n, size - n, " or %s", m.name);
 }
 
 Status monitor_read(Monitor *out, const Args *a, bool evaluates)
 {
     static const char *const need[] = { "monitor", "patience", "no-best" };
-    const char *metric = dpx_options_get(a->options, "metric"), *given = args_value(a, "monitor");
-    const bool falls = dpx_metric_falls(a->options) != 0;
+    const char *given = args_value(a, "monitor");
+    const dpx_metric_info first = find_metric(a, NULL);
+    dpx_metric_info chosen;
+    char figures[512];
     Problems wrong = { 0 };
     size_t n;
     bool directed;
@@ -35,8 +54,8 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
     if (!evaluates)
         return ST_OK;
     if (!given) {
-        snprintf(out->name, sizeof out->name, "%s", is_number(metric) ? metric : "loss");
-        out->rises = is_number(metric) && !falls;
+        snprintf(out->name, sizeof out->name, "%s", first.name ? first.name : "loss");
+        out->rises = first.name && !first.falls;
         return ST_OK;
     }
     n = strlen(given);
@@ -44,12 +63,14 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
         return FAIL(E_INVALID, "--monitor: expected METRIC[:max|min], found %zu letters", n);
     directed = n > 4 && (!strcmp(given + n - 4, ":max") || !strcmp(given + n - 4, ":min"));
     snprintf(out->name, sizeof out->name, "%.*s", (int)(directed ? n - 4 : n), given);
-    if (strcmp(out->name, "loss") != 0 && !(is_number(metric) && names_metric(out->name, metric)))
-        return FAIL(E_INVALID, "--monitor %s: the run measures no such number; expected loss%s%s, or give --metric",
-                    out->name, is_number(metric) ? " or " : "", is_number(metric) ? metric : "");
-    out->rises = strcmp(out->name, "loss") != 0 && !falls;
-    if (strcmp(out->name, "loss") != 0)
-        snprintf(out->name, sizeof out->name, "%s", metric);
+    chosen = strcmp(out->name, "loss") ? find_metric(a, out->name) : (dpx_metric_info){ "loss", 1, 1 };
+    if (!chosen.name) {
+        list_figures(figures, sizeof figures, a);
+        return FAIL(E_INVALID, "--monitor %s: the run measures no such number; expected %s%s", out->name, figures,
+                    first.name ? "" : ", or give --metric");
+    }
+    snprintf(out->name, sizeof out->name, "%s", chosen.name);
+    out->rises = !chosen.falls;
     if (directed)
         out->rises = !strcmp(given + n - 4, ":max");
     return ST_OK;

@@ -21,18 +21,18 @@ void warn_of_eval(Run *r, bool ends)
 
 Status evaluate_now(Run *r)
 {
-    const char *metric = dpx_options_get(r->args->options, "metric");
     const LoaderOptions how = { .batch_size = r->batch_size,
                                 .workers = r->workers,
                                 .log = r->eval_step < 0 ? report_log : NULL, /* broken samples are told once */
                                 .user = &r->progress };
     int64_t positions, computed, positions_now, computed_now;
     EvalResult e;
+    char text[METRICS_TEXT];
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
     dpx_trainer_padding(r->trainer, &positions, &computed);
-    TRY(evaluate(&e, r->trainer, &r->val, how, r->world.world, NULL));
+    TRY(evaluate(&e, r->trainer, r->args->options, &r->val, how, r->world.world, NULL));
     dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
     r->positions += positions_now - positions; /* the evaluation does not count in the epoch */
     r->computed += computed_now - computed;
@@ -40,12 +40,10 @@ Status evaluate_now(Run *r)
     r->eval_step = r->step;
     if (r->step < r->steps)
         warn_of_eval(r, false);
-    if (!r->progress.quiet && e.metric.measured && !e.metric.table.data)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f, eval %s %.4f", r->step, e.loss, metric,
-                      e.metric.value);
-    else if (!r->progress.quiet)
-        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f", r->step, e.loss);
-    return run_dir_log_eval(&r->dir, r->step, e.loss, e.metric.measured ? metric : NULL, &e.metric);
+    if (!r->progress.quiet)
+        progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f%s", r->step, e.loss,
+                      metrics_text(text, "eval", &e.metrics));
+    return run_dir_log_eval(&r->dir, r->step, e.loss, &e.metrics, r->val.data);
 }
 
 /* The number that the monitor asks for; NaN: the evaluation has none. */
@@ -53,9 +51,7 @@ static double monitored(const Run *r)
 {
     const EvalResult *e = &r->last_eval;
 
-    if (!strcmp(r->facts.monitor.name, "loss"))
-        return e->loss;
-    return e->metric.measured && !e->metric.table.data ? e->metric.value : (double)NAN;
+    return strcmp(r->facts.monitor.name, "loss") ? metrics_value(&e->metrics, r->facts.monitor.name) : e->loss;
 }
 
 /* Rank 0 decides for all processes, whose last digits may differ on other machines. */
@@ -83,12 +79,24 @@ Status judge_now(Run *r, bool within)
     return write_best(r);
 }
 
+/* The metric that schedules follow: the monitored one, or the first of those that are numbers. */
+static double followed(const Run *r)
+{
+    int i = 0;
+
+    if (strcmp(r->facts.monitor.name, "loss") != 0)
+        return monitored(r);
+    while (i < r->last_eval.metrics.n && !r->last_eval.metrics.list[i].info.number)
+        i++;
+    return i < r->last_eval.metrics.n ? r->last_eval.metrics.list[i].is.value : (double)NAN;
+}
+
 /* Schedules come first, because the checkpoint of a best model holds what they have seen. */
 Status judge_and_observe(Run *r, bool within)
 {
     TRY(evaluate_now(r));
     if (r->val.data)
-        TRY((Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, r->last_eval.metric.value));
+        TRY((Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, followed(r)));
     return judge_now(r, within);
 }
 

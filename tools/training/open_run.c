@@ -115,7 +115,7 @@ static Status open_data(Run *r)
         TRY(open_feed(r, &r->val, "val", log));
     else if (r->train.held)
         feed_take_held(&r->val, &r->train);
-    else if (log && strcmp(dpx_options_get(a->options, "metric"), "none"))
+    else if (log && dpx_metric_at(a->options, 0).name)
         progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
                       dpx_options_get(a->options, "metric"));
     if (args_has(a, "balanced"))
@@ -237,7 +237,7 @@ static Status load_all(Run *r)
     observes = dpx_trainer_observes(r->trainer);
     if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
         return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
-    if ((observes & DPX_OBSERVES_METRIC) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
+    if ((observes & DPX_OBSERVES_METRIC) && !dpx_metric_at(a->options, 0).name)
         return FAIL(E_INVALID,
                     "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) /* for args.json and checkpoints */

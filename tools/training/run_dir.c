@@ -435,36 +435,6 @@ Status run_dir_rewind(RunDir *r, int64_t step, bool evaluates, bool *evaluated)
     return ST_OK;
 }
 
-void json_write_metric(JsonWriter *w, const char *of, const char *metric, const dpx_metric *m)
-{
-    const int64_t *count = m->table.data;
-    char key[64];
-
-    snprintf(key, sizeof key, "%s_%s", of, metric);
-    if (!count) {
-        json_write_float(w, key, m->value);
-        return;
-    }
-    json_open(w, key, '[');
-    for (int64_t i = 0; i < m->table.dim[0]; i++) {
-        json_open(w, NULL, '[');
-        for (int64_t k = 0; k < m->table.dim[1]; k++)
-            json_write_int(w, NULL, *count++);
-        json_close(w);
-    }
-    json_close(w);
-}
-
-void json_write_log(JsonWriter *w, const char *key, const dpx_log_value *log, int n)
-{
-    if (n < 2)
-        return;
-    json_open(w, key, '{');
-    for (int i = 1; i < n; i++)
-        json_write_float(w, log[i].name, log[i].value);
-    json_close(w);
-}
-
 static Status flush(RunDir *r)
 {
     if (fflush(r->metrics) || ferror(r->metrics))
@@ -547,7 +517,7 @@ static void write_read(JsonWriter *w, const RunRead *read)
 }
 
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
-                        const RunRead *read, const char *metric, const dpx_metric *trained)
+                        const RunRead *read, const Metrics *trained, const Dataset *data)
 {
     JsonWriter w = { .to = r->metrics, .compact = true };
     const int groups = r->metrics ? groups_of(t, result->step) : 0;
@@ -565,8 +535,7 @@ Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *resul
         write_read(&w, read);
     if (trained) {
         json_write_float(&w, "train_loss", trained->loss);
-        if (trained->measured)
-            json_write_metric(&w, "train", metric, trained);
+        metrics_write(&w, "train", trained, data);
         json_write_int(&w, "train_samples", trained->samples);
     }
     write_groups(&w, t, groups, result->step, result->grad_norm);
@@ -607,7 +576,7 @@ static Status replace_last(RunDir *r, const char *line, size_t n)
     return (r->metrics = fopen(path, "a")) ? ST_OK : FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
 }
 
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured)
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const Metrics *measured, const Dataset *data)
 {
     JsonWriter w = { .compact = true };
     char *line = NULL;
@@ -621,8 +590,7 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric
     json_open(&w, NULL, '{');
     json_write_int(&w, "step", step);
     json_write_float(&w, "eval_loss", loss);
-    if (metric)
-        json_write_metric(&w, "eval", metric, measured);
+    metrics_write(&w, "eval", measured, data);
     json_write_log(&w, "eval_log", measured->log, measured->n_log);
     json_close(&w);
     if (fclose(w.to)) {

@@ -7,6 +7,7 @@
 #include "graph/base/json_writer.h"
 #include "tools/args.h"
 #include "tools/feed/batch_loader.h"
+#include "tools/metrics.h"
 
 typedef struct {
     char path[4000];
@@ -55,15 +56,11 @@ typedef struct {
     int64_t state, most_state;   /* its bytes, read by all processes together; by the one that read most */
 } RunRead;
 /* Write a line of metrics.jsonl, for a step and for an evaluation.  Numbers read back to the same bits.  `read` and
- * `trained`, the metric of its steps, are those of the epoch that ends with the step; NULL: none ends.  E_IO when the
+ * `trained`, the metrics of its steps, are those of the epoch that ends with the step; NULL: none ends.  `data`: with
+ * the names of classes.  E_IO when the
  * disk is full. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
-                        const RunRead *read, const char *metric, const dpx_metric *trained) CHECKED;
-Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const char *metric, const dpx_metric *measured) CHECKED;
-
-/* Writes the log variables without the first, the total, as an object; nothing if there are no others. */
-void json_write_log(JsonWriter *w, const char *key, const dpx_log_value *log, int n);
-/* Writes the metric of `of` ("train", "eval"), "eval_accuracy" for instance: a number, or a table as a list of rows. */
-void json_write_metric(JsonWriter *w, const char *of, const char *metric, const dpx_metric *m);
+                        const RunRead *read, const Metrics *trained, const Dataset *data) CHECKED;
+Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const Metrics *measured, const Dataset *data) CHECKED;
 
 #endif

@@ -32,24 +32,23 @@ static Status sum_read(RunRead *out, bool *ends, Run *r)
     return world_read(&out->all, &out->most, &r->world, loader_take_read(r->loader));
 }
 
-/* The metric over the epoch's training steps, if this was its last one and there is a metric. */
-static Status measure_epoch(dpx_metric *out, bool *measured, Run *r)
+/* The metrics over the epoch's training steps, if this was its last one and there are metrics. */
+static Status measure_epoch(Metrics *out, bool *measured, Run *r)
 {
-    const char *metric = ends_epoch(r) ? dpx_options_get(r->args->options, "metric") : "none";
+    char text[METRICS_TEXT];
 
-    *measured = strcmp(metric, "none") != 0;
+    *measured = ends_epoch(r) && dpx_metric_at(r->args->options, 0).name;
     if (!*measured)
         return ST_OK;
-    TRY((Status)dpx_trainer_train_metric(r->trainer, out));
-    if (!r->progress.quiet && out->measured && !out->table.data)
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f, train %s %.4f", r->step,
-                      shown_number(out->loss), metric, out->value);
+    TRY(metrics_take(out, r->trainer, r->args->options, true));
+    if (!r->progress.quiet && *metrics_text(text, "train", out))
+        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f%s", r->step, shown_number(out->loss), text);
     return ST_OK;
 }
 
 static Status log_step(Run *r, const dpx_result *result)
 {
-    dpx_metric trained;
+    Metrics trained;
     RunRead read;
     bool ends, measured;
 
@@ -58,8 +57,7 @@ static Status log_step(Run *r, const dpx_result *result)
     TRY(sum_read(&read, &ends, r));
     TRY(measure_epoch(&trained, &measured, r));
     TRY(run_dir_log_step(&r->dir, r->trainer, result, r->at.epoch + 1, (seconds_now() - r->since) * 1e3,
-                         ends ? &read : NULL, measured ? dpx_options_get(r->args->options, "metric") : NULL,
-                         measured ? &trained : NULL));
+                         ends ? &read : NULL, measured ? &trained : NULL, r->train.data));
     if (measured)
         dpx_trainer_restart_train_metric(r->trainer);
     return ST_OK;

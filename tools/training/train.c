@@ -99,17 +99,17 @@ Status agree_on_end(Run *r, bool over)
 static Status print_result(Run *r)
 {
     const BestSoFar *best = r->val.data && r->at.best.step >= 0 ? &r->at.best : NULL;
-    char path[4096], text[4400];
+    char path[4096], text[4400], line[METRICS_TEXT];
 
+    for (int64_t i = 0; r->eval_step >= 0 && metrics_class_line(line, &r->last_eval.metrics, r->val.data, i); i++)
+        progress_result(&r->progress, "%s\n", line);
     progress_result(&r->progress, "trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s",
                     seconds_now() - r->progress.start);
     if (r->eval_step < 0 && !isnan(r->last_loss))
         progress_result(&r->progress, ", loss %.6g", shown_number(r->last_loss));
     if (r->eval_step >= 0)
-        progress_result(&r->progress, ": eval loss %.6g", r->last_eval.loss);
-    if (r->eval_step >= 0 && r->last_eval.metric.measured && !r->last_eval.metric.table.data)
-        progress_result(&r->progress, ", eval %s %.4f", dpx_options_get(r->args->options, "metric"),
-                        r->last_eval.metric.value);
+        progress_result(&r->progress, ": eval loss %.6g%s", r->last_eval.loss,
+                        metrics_text(line, "eval", &r->last_eval.metrics));
     if (r->skipped)
         progress_result(&r->progress,
                         ", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale",

@@ -8,4 +8,4 @@ static void bce_emit_loss(LossBody *b, const void *settings)
 }
 
 DEFINE_LOSS(bce, .recipe = { .name = "bce", .help = "binary cross-entropy of probabilities" }, .target = TARGET_VALUES,
-            .emit = bce_emit_loss);
+            .binary = BINARY_PROBABILITIES, .emit = bce_emit_loss);

@@ -8,4 +8,4 @@ static void bce_logits_emit_loss(LossBody *b, const void *settings)
 }
 
 DEFINE_LOSS(bce_logits, .recipe = { .name = "bce-logits", .help = "binary cross-entropy of logits" },
-            .target = TARGET_VALUES, .applies = "Sigmoid", .emit = bce_logits_emit_loss);
+            .target = TARGET_VALUES, .binary = BINARY_LOGITS, .applies = "Sigmoid", .emit = bce_logits_emit_loss);

@@ -1,22 +1,32 @@
-/* accuracy: the share of targets whose class has the largest score. */
+/* accuracy: the share of targets whose class has the largest score; of a binary loss, of those predicted rightly. */
+#include "graph/ops/compare.gen.h"
 #include "graph/ops/metric.gen.h"
 #include "graph/recipes/metric.h"
 
 static void accuracy_emit_metric(LossBody *b, const void *settings)
 {
-    const IgnoreIndex *s = settings;
+    const CountedClasses *s = settings;
     ValueId counts[2];
 
+    (void)metric_classes(b, s);
+    if (b->binary) {
+        const ValueId positive = emit_positive(b);
+
+        b->sum = emit_cast(b->g, EMIT(b->g, Equal, NULL, positive, emit_predicted(b, &s->threshold)), DT_INT64);
+        return;
+    }
     EMIT_MULTI(b->g, AccuracyCount, ATTRS(INT("ignore_index", ignored_class(&s->ignored))), 2, counts, b->y, b->target);
     b->sum = counts[0];
     b->weight = counts[1];
 }
 
-static const Setting flags[] = { IGNORE_INDEX(IgnoreIndex, ignored), { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(CountedClasses, ignored),
+                                 THRESHOLD(CountedClasses, threshold),
+                                 { .name = NULL } };
 
 DEFINE_METRIC(accuracy,
               .recipe = { .name = "accuracy",
                           .help = "the share of targets that the largest logit hits",
                           .flags = flags,
-                          RECIPE_SETTINGS(IgnoreIndex) },
-              .target = TARGET_CLASSES, .emit = accuracy_emit_metric);
+                          RECIPE_SETTINGS(CountedClasses) },
+              .target = TARGET_CLASSES, .binary = true, .emit = accuracy_emit_metric);

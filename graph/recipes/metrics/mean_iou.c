@@ -4,22 +4,27 @@
 
 static void mean_iou_emit_metric(LossBody *b, const void *settings)
 {
-    emit_confusion(b, &((const ClassAverage *)settings)->ignored);
+    emit_confusion(b, &((const ClassAverage *)settings)->counted);
 }
 
 static double iou(const ClassCounts *n) { return n->hits / (n->targets + n->predictions - n->hits); }
 
-static double mean_iou_metric_value(const Tensor *sum, double weight, const void *settings)
+static double mean_iou_metric_value(const MetricTotals *t)
 {
-    (void)weight;
-    return class_average(sum, settings, iou);
+    MetricTotals over = *t;
+
+    over.binary = false; /* both classes count */
+    return class_average(&over, iou);
 }
 
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, ignored), { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
+                                 THRESHOLD(ClassAverage, counted.threshold),
+                                 { .name = NULL } };
 
 DEFINE_METRIC(mean_iou,
               .recipe = { .name = "mean-iou",
                           .help = "intersection over union of targets and predictions, the mean over classes",
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = mean_iou_emit_metric, .value = mean_iou_metric_value);
+              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = mean_iou_emit_metric,
+              .value = mean_iou_metric_value);

@@ -13,11 +13,7 @@ static void perplexity_emit_metric(LossBody *b, const void *settings)
     emit_nll(b, EMIT(b->g, LogSoftmax, ATTRS(INT("axis", 1)), b->y), &s->ignored, 0);
 }
 
-static double perplexity_metric_value(const Tensor *sum, double weight, const void *settings)
-{
-    (void)settings;
-    return exp(tensor_float(sum, 0) / weight);
-}
+static double perplexity_metric_value(const MetricTotals *t) { return exp(tensor_float(t->sum, 0) / t->weight); }
 
 static const Setting flags[] = { IGNORE_INDEX(IgnoreIndex, ignored), { .name = NULL } };
 

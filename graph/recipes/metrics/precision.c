@@ -3,16 +3,12 @@
  * 0 / 0 is 0, as with zero_division=0 in scikit-learn. */
 #include "graph/recipes/metric.h"
 
-static double score(const ClassCounts *n) { return n->predictions > 0 ? n->hits / n->predictions : 0; }
-
-static double precision_metric_value(const Tensor *sum, double weight, const void *settings)
-{
-    (void)weight;
-    return class_average(sum, settings, score);
-}
+static double precision_metric_value(const MetricTotals *t) { return class_average(t, class_precision); }
 
 static const Setting args[] = { CLASS_AVERAGE_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, ignored), { .name = NULL } };
+static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
+                                 THRESHOLD(ClassAverage, counted.threshold),
+                                 { .name = NULL } };
 
 DEFINE_METRIC(precision,
               .recipe = { .name = "precision",
@@ -22,4 +18,5 @@ DEFINE_METRIC(precision,
                           .args = args,
                           .flags = flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .table = true, .emit = emit_class_average, .value = precision_metric_value);
+              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_class_average,
+              .value = precision_metric_value);

@@ -9,11 +9,7 @@ static void rmse_emit_metric(LossBody *b, const void *settings)
     emit_element_loss(b, "mse");
 }
 
-static double rmse_metric_value(const Tensor *sum, double weight, const void *settings)
-{
-    (void)settings;
-    return sqrt(tensor_float(sum, 0) / weight);
-}
+static double rmse_metric_value(const MetricTotals *t) { return sqrt(tensor_float(t->sum, 0) / t->weight); }
 
 DEFINE_METRIC(rmse, .recipe = { .name = "rmse", .help = "root of the mean squared error" }, .target = TARGET_VALUES,
               .falls = true, .emit = rmse_emit_metric, .value = rmse_metric_value);
