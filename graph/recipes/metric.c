@@ -63,20 +63,22 @@ int64_t metric_classes(LossBody *b, const CountedClasses *settings)
 
 /* ---- the confusion matrix ---- */
 
-/* The number of the class that each target has, and of the one that is predicted.  The loss reports labels that are no
+/* The row of each target's class in the table, and the class that is predicted.  The loss reports labels that are no
  * class; here they are clipped to the table. */
-static void emit_classes(ValueId *target, ValueId *predicted, LossBody *b, const CountedClasses *s, int64_t classes)
+static void emit_classes(ValueId *row, ValueId *predicted, LossBody *b, const CountedClasses *s, int64_t classes)
 {
     Graph *g = b->g;
+    ValueId last = b->binary ? NO_VALUE : emit_scalar(g, DT_INT64, (double)(classes - 1)), t;
 
-    if (b->binary) {
-        *target = emit_cast(g, emit_positive(b), DT_INT64);
+    if (b->binary)
+        t = emit_cast(g, emit_positive(b), DT_INT64);
+    else
+        t = EMIT(g, Clip, NULL, b->target, emit_scalar(g, DT_INT64, 0), last);
+    *row = EMIT(g, Mul, NULL, t, emit_scalar(g, DT_INT64, (double)classes));
+    if (b->binary)
         *predicted = emit_cast(g, emit_predicted(b, &s->threshold), DT_INT64);
-        return;
-    }
-    *target =
-        EMIT(g, Clip, NULL, b->target, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)(classes - 1)));
-    *predicted = EMIT(g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), b->y);
+    else
+        *predicted = EMIT(g, ArgMax, ATTRS(INT("axis", 1), INT("keepdims", 0)), b->y);
 }
 
 /* Each target gets the number of its pair of classes, target * classes + prediction; ones are added up by that number,
@@ -86,16 +88,15 @@ void emit_confusion(LossBody *b, const CountedClasses *s)
     Graph *g = b->g;
     const int64_t classes = metric_classes(b, s);
     const Shape table = SHAPE(classes, classes);
-    ValueId counted, t, p, row, ones, pairs;
+    ValueId counted, p, row, ones, pairs;
 
     if (g->status)
         return;
     counted = emit_counted(b, &s->ignored);
-    emit_classes(&t, &p, b, s, classes);
-    row = EMIT(g, Mul, NULL, t, emit_scalar(g, DT_INT64, (double)classes));
+    emit_classes(&row, &p, b, s, classes);
     if (g->status)
         return;
-    ones = has_value(counted) ? emit_cast(g, counted, DT_FLOAT64) : emit_full(g, DT_FLOAT64, value(g, t)->shape, 1);
+    ones = has_value(counted) ? emit_cast(g, counted, DT_FLOAT64) : emit_full(g, DT_FLOAT64, value(g, row)->shape, 1);
     pairs = EMIT(g, GatherGrad, ATTRS(INT("axis", 0), INT("dim", classes * classes)), ones, EMIT(g, Add, NULL, row, p));
     if (!g->status)
         b->sum = emit_cast(g, emit_reshape(g, pairs, &table), DT_INT64);

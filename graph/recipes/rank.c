@@ -53,14 +53,15 @@ static void emit_bins(LossBody *b, ValueId x, ValueId positive, ValueId counted,
 {
     Graph *g = b->g;
     const Shape table = SHAPE(2, bins);
-    const ValueId one = emit_scalar(g, DT_FLOAT64, 1), half = emit_scalar(g, DT_FLOAT64, 0.5 * (double)bins);
-    ValueId ones, row, at;
+    const ValueId one = emit_scalar(g, DT_FLOAT64, 1), half = emit_scalar(g, DT_FLOAT64, 0.5 * (double)bins),
+                  most = emit_scalar(g, DT_FLOAT64, 1e30), last = emit_scalar(g, DT_INT64, (double)(bins - 1));
+    ValueId ones, row = emit_cast(g, positive, DT_INT64), at;
 
-    x = EMIT(g, Clip, NULL, x, emit_scalar(g, DT_FLOAT64, -1e30), emit_scalar(g, DT_FLOAT64, 1e30));
+    x = EMIT(g, Clip, NULL, x, emit_scalar(g, DT_FLOAT64, -1e30), most);
     x = EMIT(g, Div, NULL, x, EMIT(g, Add, NULL, one, EMIT(g, Abs, NULL, x)));
     at = emit_cast(g, EMIT(g, Mul, NULL, EMIT(g, Add, NULL, x, one), half), DT_INT64);
-    at = EMIT(g, Clip, NULL, at, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)(bins - 1)));
-    row = EMIT(g, Mul, NULL, emit_cast(g, positive, DT_INT64), emit_scalar(g, DT_INT64, (double)bins));
+    at = EMIT(g, Clip, NULL, at, emit_scalar(g, DT_INT64, 0), last);
+    row = EMIT(g, Mul, NULL, row, emit_scalar(g, DT_INT64, (double)bins));
     if (g->status)
         return;
     ones = has_value(counted) ? emit_cast(g, counted, DT_FLOAT64) : emit_full(g, DT_FLOAT64, value(g, at)->shape, 1);

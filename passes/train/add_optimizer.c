@@ -509,7 +509,7 @@ static const Sum known_sums[] = {
 };
 enum { N_SUMS = sizeof known_sums / sizeof *known_sums };
 
-/* Adds the sums of the metrics to the list. */
+/* Adds the sums of the metrics to the list; a graph may have those of a first one that the options do not name. */
 static Status find_metric_sums(Sum *s, int *n, const Optimizer *o)
 {
     static const char *const names[][2] = { { OUT_METRIC_SUM, STATE_METRIC_SUM },
@@ -517,7 +517,7 @@ static Status find_metric_sums(Sum *s, int *n, const Optimizer *o)
     const RecipeOptions *recipes = recipe_options(o->opt);
     char text[GROUP_NAME];
 
-    for (int k = 0; k < metric_count(recipes); k++)
+    for (int k = 0; k < metric_count(recipes) || !k; k++)
         for (int i = 0; i < 2; i++) {
             const char *output = arena_strdup(o->g->arena, group_name(text, names[i][0], k)),
                        *state = arena_strdup(o->g->arena, group_name(text, names[i][1], k));
@@ -528,7 +528,7 @@ static Status find_metric_sums(Sum *s, int *n, const Optimizer *o)
                                .state = state,
                                .addend = graph_output(o->g, output),
                                .total = NO_VALUE,
-                               .merge = i ? NULL : recipes->metric[k].def->emit_merge };
+                               .merge = i || !recipes->metric[k].def ? NULL : recipes->metric[k].def->emit_merge };
         }
     return ST_OK;
 }

@@ -13,7 +13,8 @@ static void mape_emit_metric(LossBody *b, const void *settings)
     ValueId size, error;
 
     (void)settings;
-    size = EMIT(g, Max, NULL, EMIT(g, Abs, NULL, t), emit_scalar(g, DT_FLOAT64, DBL_EPSILON));
+    size = EMIT(g, Abs, NULL, t);
+    size = EMIT(g, Max, NULL, size, emit_scalar(g, DT_FLOAT64, DBL_EPSILON));
     error = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, y, t));
     b->sum = EMIT(g, Div, NULL, error, size);
 }

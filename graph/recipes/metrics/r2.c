@@ -35,7 +35,8 @@ static void r2_emit_metric(LossBody *b, const void *settings)
     if (g->status)
         return;
     n = (double)value(g, y)->shape->dim[axis];
-    row[SHIFT] = EMIT(g, Div, NULL, emit_reduce_sum(g, t, 1, &axis, true), emit_scalar(g, DT_FLOAT64, fmax(n, 1)));
+    row[SHIFT] = emit_reduce_sum(g, t, 1, &axis, true);
+    row[SHIFT] = EMIT(g, Div, NULL, row[SHIFT], emit_scalar(g, DT_FLOAT64, fmax(n, 1)));
     off = EMIT(g, Sub, NULL, t, row[SHIFT]);
     row[SUM] = emit_reduce_sum(g, off, 1, &axis, true);
     row[SQUARES] = emit_reduce_sum(g, square(g, off), 1, &axis, true);
