@@ -145,11 +145,20 @@ base=("$dpexec" models/mlp.onnx "${how[@]}")
 refused 2 "uneven.npz,limit=0: limit: expected a whole number from 1" "${base[@]}" --data "$DIR/uneven.npz,limit=0"
 refused 2 "there is no option limt; expected limit=N" "${base[@]}" --data "$DIR/uneven.npz,limt=3"
 refused 2 "limit is given twice" "${base[@]}" --data "$DIR/uneven.npz,limit=3,limit=4"
-touch "$DIR/cat.jpg" "$DIR/t.csv"
+touch "$DIR/cat.jpg" "$DIR/t.csv" "$DIR/t.tsv"
 refused 2 "NumPy makes a FILE.npz of it: import numpy as np; from PIL" "${base[@]}" --data "$DIR/cat.jpg"
 mkdir -p "$DIR/pictures/cat"
 refused 1 "pictures: the folder holds no .npy files; expected " "${base[@]}" --data "$DIR/pictures"
 refused 1 "cannot open: No such file" "${base[@]}" --data "$DIR/nothing.parquet"
+refused 1 "mnist: cannot open: No such file or directory; expected csv:FILE, idx:IMAGES,LABELS, images:DIR, FILE.npy, FOLDER" \
+    "${base[@]}" --data mnist
+refused 2 ", such as csv:$DIR/t.tsv; NumPy makes" "${base[@]}" --data "$DIR/t.tsv"
+
+# The statements that an error prints do make a FILE.npz.
+printf 'a\tb\ty\n1\t2\t3\n4\t5\t6\n' >"$DIR/t.tsv"
+numpy=$("${base[@]}" --data "$DIR/t.tsv" 2>&1 | sed 's/.*of it: //')
+check "statements of NumPy" "$python" -c "import os, sys; os.chdir(sys.argv[1]); exec(sys.argv[2].replace('FILE', 't.tsv').replace('; ', chr(10)))
+d = np.load('data.npz'); assert d['x'].tolist() == [[1, 2], [4, 5]] and d['target'].tolist() == [3, 6]" "$DIR" "$numpy"
 
 # --map
 check "map" train mapped mlp renamed.npz --map x=pixels

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "graph/base/foreign.h"
@@ -73,41 +74,54 @@ static Status add_option(Source *s, const char **at, char **to, Problems *wrong)
     return ST_OK;
 }
 
-/* The statements of NumPy that make a .npz of a file, by its suffix. */
-static const char *numpy_remedy(const char *path)
+/* How files with a suffix can be read: by a prefix that the user did not write, and by statements of NumPy. */
+typedef struct {
+    const char *suffixes, *prefix; /* "": no format reads them */
+    const char *lines;             /* set x and target; FILE is the path */
+} Remedy;
+
+static const Remedy *find_remedy(const char *path)
 {
-    static const struct {
-        const char *suffix, *lines;
-    } by_suffix[] = {
-        { ".tsv", "t = np.genfromtxt('FILE', delimiter='\\t', skip_header=1, dtype='f4'); x, y = t[:, :-1], t[:, -1]" },
-        { ".txt", "t = np.frombuffer(open('FILE', 'rb').read(), 'u1').astype('i8'); n = len(t) // 65 * 65; "
-                  "x, y = t[:n].reshape(-1, 65)[:, :-1], t[:n].reshape(-1, 65)[:, 1:]" },
-        { ".parquet", "import pandas; t = pandas.read_parquet('FILE').to_numpy('f4'); x, y = t[:, :-1], t[:, -1]" },
-        { ".pt", "import torch; t = torch.load('FILE'); x, y = t['x'].numpy(), t['target'].numpy()" },
-        { ".jpg", "from PIL import Image; x = np.stack([np.asarray(Image.open(f).convert('RGB').resize((64, 64))) "
-                  "for f in files]).transpose(0, 3, 1, 2) / np.float32(255)" },
+    static const char images[] =
+        "from PIL import Image; x = np.stack([np.asarray(Image.open(f).convert('RGB').resize((64, 64))) "
+        "for f in files]).transpose(0, 3, 1, 2) / np.float32(255); target = ...";
+    static const Remedy remedies[] = {
+        { ".tsv .tab", "csv:",
+          "t = np.genfromtxt('FILE', delimiter='\\t', skip_header=1, dtype='f4'); x, target = t[:, :-1], t[:, -1]" },
+        { ".txt", "text:",
+          "t = np.frombuffer(open('FILE', 'rb').read(), 'u1').astype('i8'); n = len(t) // 65 * 65; "
+          "x, target = t[:n].reshape(-1, 65)[:, :-1], t[:n].reshape(-1, 65)[:, 1:]" },
+        { ".bin", "tokens:",
+          "t = np.fromfile('FILE', 'u2').astype('i8'); n = len(t) // 65 * 65; "
+          "x, target = t[:n].reshape(-1, 65)[:, :-1], t[:n].reshape(-1, 65)[:, 1:]" },
+        { ".parquet .pq", "",
+          "import pandas; t = pandas.read_parquet('FILE').to_numpy('f4'); x, target = t[:, :-1], t[:, -1]" },
+        { ".pt .pth", "", "import torch; t = torch.load('FILE'); x, target = t['x'].numpy(), t['target'].numpy()" },
+        { ".jpg .jpeg .png .bmp .webp .gif", "", images },
+        { "", "", "x = ...; target = ..." },
     };
-    static const char *const images[] = { ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".bmp", ".webp", ".gif" };
-    const size_t n = sizeof by_suffix / sizeof *by_suffix;
+    static const Remedy folder = { "", "images:", images };
+    enum { N = sizeof remedies / sizeof *remedies };
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    const size_t n = dot ? strlen(dot) : 0;
     struct stat s;
 
-    for (size_t i = 0; i < n; i++)
-        if (ends_with(path, by_suffix[i].suffix))
-            return by_suffix[i].lines;
-    for (size_t i = 0; i < sizeof images / sizeof *images; i++)
-        if (ends_with(path, images[i]))
-            return by_suffix[n - 1].lines;
-    return !stat(path, &s) && S_ISDIR(s.st_mode) ? by_suffix[n - 1].lines : "x, y = ...";
+    for (int i = 0; i < N; i++)
+        for (const char *at = remedies[i].suffixes; n > 1 && *at; at += strcspn(at, " "), at += *at == ' ')
+            if (strcspn(at, " ") == n && !strncasecmp(at, dot, n))
+                return &remedies[i];
+    return !stat(path, &s) && S_ISDIR(s.st_mode) ? &folder : &remedies[N - 1];
 }
 
 Status source_refuse(Status code, const char *path, const char *why)
 {
+    const Remedy *r = find_remedy(path);
     char forms[DATA_FORMS];
 
     return FAIL(code,
-                "%s: %sexpected %s; NumPy makes a FILE.npz of it: import numpy as np; %s; np.savez('data.npz', x=x, "
-                "target=y)",
-                path, why, data_forms(forms), numpy_remedy(path));
+                "%s: %sexpected %s%s%s%s; NumPy makes a FILE.npz of it: import numpy as np; %s; "
+                "np.savez('data.npz', x=x, target=target)",
+                path, why, data_forms(forms), *r->prefix ? ", such as " : "", r->prefix, *r->prefix ? path : "", r->lines);
 }
 
 static Status check_names(const Source *s, Problems *wrong)
@@ -147,6 +161,18 @@ static const DataFormat *format_of_path(const char *path)
     return NULL;
 }
 
+/* Fails for a path that has no format: a file of another kind; or there is none, and it may be a word. */
+static Status refuse_unknown(const char *path)
+{
+    char why[128];
+    struct stat about;
+
+    if (!stat(path, &about))
+        return source_refuse(E_INVALID, path, "");
+    snprintf(why, sizeof why, "cannot open: %s; ", strerror(errno));
+    return source_refuse(E_IO, path, why);
+}
+
 static Status parse(Source *s, const char *rest, Problems *wrong)
 {
     const char *at = rest;
@@ -162,9 +188,7 @@ static Status parse(Source *s, const char *rest, Problems *wrong)
     }
     if (!s->format)
         s->format = format_of_path(s->path);
-    if (!s->format && stat(s->path, &about))
-        return FAIL(E_IO, "%s: cannot open: %s", s->path, strerror(errno));
-    return s->format ? check_names(s, wrong) : source_refuse(E_INVALID, s->path, "");
+    return s->format ? check_names(s, wrong) : refuse_unknown(s->path);
 }
 
 Status source_parse(Source *out, const char *text)
