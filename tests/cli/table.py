@@ -41,6 +41,7 @@ def main():
     model("line", linear, {"x": ["N", FEATURES]}, {"y": ["N", 1]}, w=rng.normal(0, 0.1, (FEATURES, 1)), b=np.zeros(1))
     model("scores", linear, {"x": ["N", FEATURES]}, {"y": ["N", 3]}, w=rng.normal(0, 0.1, (FEATURES, 3)), b=np.zeros(3))
     model("narrow", linear, {"x": ["N", 5]}, {"y": ["N", 1]}, w=rng.normal(0, 0.1, (5, 1)), b=np.zeros(1))
+    model("three", linear, {"x": ["N", 3]}, {"y": ["N", 1]}, w=rng.normal(0, 0.1, (3, 1)), b=np.zeros(1))
     model("same", [("Identity", "x", "y", {})], {"x": ["N", FEATURES]}, {"y": ["N", FEATURES]})
     model("named", [("Concat", "city rest", "x", {"axis": 1}), *linear], {"city": ["N", 4], "rest": ["N", 2]}, {"y": ["N", 1]},
           w=rng.normal(0, 0.1, (FEATURES, 1)), b=np.zeros(1))

@@ -37,6 +37,23 @@ check "standard output" test "$("$dpexec" run run/model.onnx csv:flats.csv --thr
 check "the folder of a run" "$dpexec" run run flats.csv -o run_y.csv --threads 1
 check "its model" cmp flats_y.csv run_y.csv
 
+# Categories that no training row has are said: in other files, and in the rows that --val-split holds back.
+printf 'age,size,city\n1,2,Oslo\n3,4,Paris\n5,6,\n7,8,"Rome, Lazio"\n' >abroad.csv
+unseen="abroad.csv: column 'city': 2 rows have a category that no training row has, first 'Paris' in line 3; it sets no indicator"
+says "dpexec: warning: --data: $unseen" "$dpexec" run run/model.onnx abroad.csv -o abroad_y.csv --threads 1
+says "column 'city': 1 row has a category that no training row has, first 'Paris' in line 3;" \
+    "$dpexec" run run/model.onnx abroad.csv,limit=3 -o abroad_y.csv --threads 1
+sed 's/$/,1/; 1s/,1$/,price/' abroad.csv >abroad_price.csv
+says "dpexec: warning: --val: abroad_price.csv: column 'city': 2 rows have" "$dpexec" train line.onnx --data csv:price.csv,target=price \
+    --val abroad_price.csv,target=price "${how[@]}"
+says "dpexec: warning: --data: abroad_price.csv: column 'city': 2 rows have" "$dpexec" eval run/model.onnx \
+    --data abroad_price.csv,target=price --loss mse --threads 1
+check "none is said" test -z "$("$dpexec" run run/model.onnx csv:price.csv -o features.csv --threads 1 2>&1 | grep warning)"
+printf 'age,size,city,price\n' >rare.csv
+for i in 1 2 3 4 5 6 7 8; do printf '%d,%d,%s,%d\n' $i $i $([ $i -lt 8 ] && echo Oslo || echo Paris) $i; done >>rare.csv
+says "dpexec: warning: --data: rare.csv: column 'city': 1 row has a category that no training row has, first 'Paris' in line 9;" \
+    "$dpexec" train three.onnx --data csv:rare.csv,target=price --val-split 0.25,last "${how[@]}"
+
 # Classes by name.
 check "classes" "$dpexec" train scores.onnx --data csv:kinds.csv,target=kind --val csv:kinds.csv,target=kind --loss cross-entropy \
     --metric accuracy --batch-size 20 --epochs 4 --optimizer adam --lr 0.1 --threads 1 --quiet --out kinds

@@ -274,9 +274,13 @@ static void test_fitted(void)
         const Column *city = &v->column[table_find(v, "city")];
 
         CU_ASSERT_EQUAL(v->rows, 2);
-        CU_ASSERT_EQUAL(city->unseen, 1);
-        CU_ASSERT_EQUAL(city->unseen_line, 3);
-        CHECK_STR("Paris", city->unseen_text);
+        const Unseen none = table_unseen(v, table_find(v, "city"), (const int64_t[]){ 0 }, 1),
+                     one = table_unseen(v, table_find(v, "city"), (const int64_t[]){ 0, 1 }, 2);
+
+        CU_ASSERT_EQUAL(none.rows, 0);
+        CU_ASSERT_EQUAL(one.rows, 1);
+        CU_ASSERT_EQUAL(one.line, 3);
+        CHECK_STR("Paris", one.text);
         table_features(v, 1, x);
         check_near("an indicator", x[city->first] + x[city->first + 1] + x[city->first + 4], 0, 0);
         check_near("a missing age", x[0], (float)((csv_medians[0] - t->column[0].mean) / t->column[0].scale), 0);

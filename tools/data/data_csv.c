@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/foreign.h"
 #include "graph/base/jsontext.h"
 #include "tools/data/data.h"
 #include "tools/table/preprocess_graph.h"
 
-enum { MOST_INPUTS = 64, MOST_LINE = 400 };
+enum { MOST_INPUTS = 64, MOST_LINE = 400, MOST_NOTE = 2000 };
 static const char fitted_key[] = "table";
 
 static const DataOption options[] = {
@@ -255,6 +256,45 @@ static Status add_arrays(Dataset *d, TableSource *s, const SourceContext *c)
     return ST_OK;
 }
 
+/* Notes for the log that samples have categories that the training rows lack.  These are trained[0..n), ascending, and
+ * none of another file. */
+static Status note_unseen(Dataset *d, const Table *t, const int64_t *trained, int64_t n)
+{
+    const int64_t samples = d->limit < t->rows ? d->limit : t->rows;
+    int64_t *row = malloc((size_t)samples * sizeof *row + 1), others = 0;
+    char text[MOST_NOTE] = "";
+    size_t len = 0;
+
+    if (!row)
+        return FAIL_NOMEM();
+    for (int64_t i = 0, k = 0; i < samples; i++) {
+        row[others] = i;
+        others += k == n || trained[k] != i;
+        k += k < n && trained[k] == i;
+    }
+    for (int i = 0; i < t->n && len < sizeof text - 300; i++) {
+        const Unseen u = i == t->target ? (Unseen){ 0 } : table_unseen(t, i, row, others);
+
+        if (!u.rows)
+            continue;
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "%scolumn '%.60s': %lld row%s a category that no training row has, first ",
+                                len ? "; " : "", t->column[i].name, (long long)u.rows, u.rows == 1 ? " has" : "s have");
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                *u.text ? "'%.60s' in line %lld" : "%sa missing cell in line %lld", u.text,
+                                (long long)u.line);
+    }
+    free(row);
+    if (!len)
+        return ST_OK;
+    free(d->note);
+    if (!(d->note = malloc(MOST_NOTE + strlen(t->path) + 64)))
+        return FAIL_NOMEM();
+    sprintf(d->note, "%s: %s; it sets no indicator", t->path, text);
+    foreign_clean(d->note);
+    return ST_OK;
+}
+
 static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
 {
     const TableOptions how = { .target = source_value(source, "target"),
@@ -290,6 +330,8 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
         TRY(add_target(d, s));
     if (s->t->target >= 0 && s->t->column[s->t->target].kind == COLUMN_CATEGORY)
         TRY(name_classes(d, &s->t->column[s->t->target]));
+    if (s->fitted)
+        TRY(note_unseen(d, s->t, NULL, 0));
     return finish_arrays(d, s, s->fitted ? c : &(SourceContext){ 0 }); /* else fit_csv compares the widths */
 }
 
@@ -300,6 +342,7 @@ static Status fit_csv(Dataset *d, const SourceContext *c, const int64_t *row, in
     if (s->fitted)
         return ST_OK;
     TRY(table_fit(s->t, row, n));
+    TRY(note_unseen(d, s->t, row, n));
     if (c->fitted && json_object_set_new(c->fitted, fitted_key, table_fitted(s->t)))
         return FAIL_NOMEM();
     return finish_arrays(d, s, c);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "graph/base/foreign.h"
@@ -108,7 +107,7 @@ static const Remedy *find_remedy(const char *path)
 
     for (int i = 0; i < N; i++)
         for (const char *at = remedies[i].suffixes; n > 1 && *at; at += strcspn(at, " "), at += *at == ' ')
-            if (strcspn(at, " ") == n && !strncasecmp(at, dot, n))
+            if (strcspn(at, " ") == n && !ascii_casecmp(at, dot, n))
                 return &remedies[i];
     return !stat(path, &s) && S_ISDIR(s.st_mode) ? &folder : &remedies[N - 1];
 }
@@ -121,7 +120,8 @@ Status source_refuse(Status code, const char *path, const char *why)
     return FAIL(code,
                 "%s: %sexpected %s%s%s%s; NumPy makes a FILE.npz of it: import numpy as np; %s; "
                 "np.savez('data.npz', x=x, target=target)",
-                path, why, data_forms(forms), *r->prefix ? ", such as " : "", r->prefix, *r->prefix ? path : "", r->lines);
+                path, why, data_forms(forms), *r->prefix ? ", such as " : "", r->prefix, *r->prefix ? path : "",
+                r->lines);
 }
 
 static Status check_names(const Source *s, Problems *wrong)

@@ -495,9 +495,9 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
     f.fitted = out->fitted;
     out->data = NULL;
     out->fitted = NULL;
+    st = feed_choose_samples(&f, a, flag);
     if (f.data->note && log)
         progress_line(log, "dpexec: warning: --%s: %s", flag, f.data->note);
-    st = feed_choose_samples(&f, a, flag);
     if (st) {
         feed_close(&f);
         return st;

@@ -42,10 +42,8 @@ typedef struct {
     int n_seen, n_known;
     size_t room;
     HashTable index;
-    int64_t missing; /* cells; of categories and of numbers */
-    int64_t unseen;  /* rows whose category the fitted ones lack; the first of them: */
-    int64_t unseen_line;
-    const char *unseen_text;
+    int64_t missing;         /* cells; of categories and of numbers */
+    const char *unseen_text; /* the first category that the columns of another table lack; NULL: none */
 } Column;
 
 typedef struct {
@@ -87,6 +85,14 @@ json_t *table_fitted(const Table *t);
 /* The value of a cell: a number, or a category's place, which is -1 for one that is not known; NaN: missing. */
 double table_value(const Table *t, int column, int64_t row);
 int64_t table_line(const Table *t, int64_t row); /* where the row begins in its file, from 1 */
+/* Rows whose category of a column is none of the fitted ones, and the first of these rows. */
+typedef struct {
+    int64_t rows, line;
+    const char *text;
+} Unseen;
+
+/* Counts them among the rows row[0..n), in ascending order. */
+Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
 /* Writes a row's features: all of them [features], or a column's [width]. */
 void table_features(const Table *t, int64_t row, float *out);
 void table_column_features(const Table *t, int column, int64_t row, float *out);

@@ -120,6 +120,24 @@ double table_value(const Table *t, int column, int64_t row)
     return isnan(v) || t->column[column].kind != COLUMN_CATEGORY ? v : t->column[column].seen[(int)v]->place;
 }
 
+Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n)
+{
+    const Column *col = &t->column[column];
+    Unseen u = { 0 };
+
+    for (int64_t i = 0; i < n && col->kind == COLUMN_CATEGORY; i++) {
+        const double code = row_of(t, row[i])[column + 1];
+
+        if ((!isnan(code) && col->seen[(int)code]->place >= 0) || col->at < 0)
+            continue;
+        if (!u.rows++) {
+            u.line = table_line(t, row[i]);
+            u.text = isnan(code) ? col->unseen_text : col->seen[(int)code]->text;
+        }
+    }
+    return u;
+}
+
 void table_column_features(const Table *t, int column, int64_t row, float *out)
 {
     const Column *col = &t->column[column];

@@ -252,7 +252,7 @@ static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
 
 /* ---- the cells ---- */
 
-static Status store_category(double *out, Table *t, Column *col, const char *cell, int64_t line, bool fitted)
+static Status store_category(double *out, Table *t, Column *col, const char *cell, bool fitted)
 {
     char number[NUMBER_TEXT];
     Category *found;
@@ -263,11 +263,8 @@ static Status store_category(double *out, Table *t, Column *col, const char *cel
         cell = text_float64(number, v); /* 1 and 1.0 are one class */
     if (fitted) {
         found = table_find_category(col, cell);
-        if (!found && !col->unseen++) {
-            col->unseen_line = line;
-            if (!(col->unseen_text = arena_printf(t->arena, "%.60s", cell)))
-                return FAIL_NOMEM();
-        }
+        if (!found && !col->unseen_text && !(col->unseen_text = arena_printf(t->arena, "%.60s", cell)))
+            return FAIL_NOMEM();
     } else {
         TRY(table_category(&found, t, col, cell));
     }
@@ -290,10 +287,8 @@ static Status store_cell(double *out, Table *t, Column *col, const char *cell, i
         return ST_OK;
     }
     if (col->kind == COLUMN_CATEGORY) {
-        const int64_t unseen = col->unseen;
-
-        TRY(store_category(out, t, col, missing ? "" : cell, line, fitted));
-        if (target && col->unseen > unseen && !how->lacks_target)
+        TRY(store_category(out, t, col, missing ? "" : cell, fitted));
+        if (target && isnan(*out) && fitted && !how->lacks_target)
             problems_add(wrong, "line %" PRId64 ", column '%.60s': the training rows have no class '%.60s'", line,
                          col->name, cell);
     } else if (!missing && !table_number(out, cell, t->decimal_comma)) {
