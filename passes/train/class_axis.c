@@ -2,24 +2,39 @@
  * cannot always distinguish them (T = C).  Then the user must choose; with a target nothing is guessed. */
 #include "passes/train/class_axis.h"
 
+#include "passes/train/target_fit.h"
+
 static bool may_count(const ClassAxis *c, int axis)
 {
     return axis >= 1 && axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);
 }
 
-/* Have the scores without `axis` the targets' shape? */
-static bool class_axis_fits(const ClassAxis *c, const Shape *target, int axis)
+/* Have the scores without `axis` the targets' shape?  `loosely`: but for axes of one element. */
+static bool class_axis_fits(const ClassAxis *c, const Shape *target, int axis, bool loosely)
 {
-    if (target->rank != c->scores.rank - 1 || !may_count(c, axis))
-        return false;
-    for (int i = 0; i < target->rank; i++) {
-        int of = i < axis ? i : i + 1;
+    const int batch = c->batch - (axis < c->batch);
+    Shape numbers = { .rank = c->scores.rank - 1 };
+    TargetFit fit;
 
-        if (of != c->batch && target->dim[i] != c->scores.dim[of])
-            return false;
-    }
-    return true;
+    for (int i = 0; i < numbers.rank; i++)
+        numbers.dim[i] = c->scores.dim[i < axis ? i : i + 1];
+    return may_count(c, axis) && target_fit(&fit, target, &numbers, batch) &&
+           (loosely ? c->scores.dim[axis] != 1 : !fit.n);
 }
+
+/* A bit for each axis that may count the classes of these targets. */
+static unsigned axes_that_fit(const ClassAxis *c, const Shape *target)
+{
+    unsigned exactly = 0, loosely = 0;
+
+    for (int k = 1; k < c->scores.rank; k++) {
+        exactly |= class_axis_fits(c, target, k, false) ? 1u << k : 0;
+        loosely |= class_axis_fits(c, target, k, true) ? 1u << k : 0;
+    }
+    return exactly ? exactly : loosely;
+}
+
+bool class_axis_exists(const ClassAxis *c, const Shape *target) { return axes_that_fit(c, target) != 0; }
 
 /* The axis of the only bit; 0: there is none, or several. */
 static int only(unsigned axes)
@@ -56,10 +71,8 @@ static Status fail_none(const ClassAxis *c, const Shape *target)
 Status class_axis_decide(ClassAxis *c, const Shape *target)
 {
     char scores[SHAPE_TEXT], text[SHAPE_TEXT];
-    unsigned all = 0;
+    const unsigned all = axes_that_fit(c, target);
 
-    for (int k = 1; k < c->scores.rank; k++)
-        all |= class_axis_fits(c, target, k) ? 1u << k : 0;
     if (!all)
         return fail_none(c, target);
     if (!only(all) && !only(all & ~c->open))
@@ -81,7 +94,7 @@ static unsigned axes_beside_inputs(const ClassAxis *c, const Graph *g)
 
     for (int i = 0; i < g->n_input; i++)
         for (int k = 1; k < c->scores.rank; k++)
-            axes |= class_axis_fits(c, value(g, g->input[i])->shape, k) ? 1u << k : 0;
+            axes |= class_axis_fits(c, value(g, g->input[i])->shape, k, false) ? 1u << k : 0;
     return axes;
 }
 

@@ -29,6 +29,7 @@
 #include "passes/simplify/infer_shapes.h"
 #include "passes/train/class_axis.h"
 #include "passes/train/metrics.h"
+#include "passes/train/target_fit.h"
 #include "passes/update_groups.h"
 
 typedef struct {
@@ -144,17 +145,27 @@ static Status check_rows(const Criterion *c, const Shape *expected, int batch)
         c->scores->name, shape_text(value(c->g, c->y)->shape, text), (long long)given->batch);
 }
 
+/* Adds the target as an input, of `shape` or of that of the data where it fits; c->target has `shape`. */
 static Status add_target(Criterion *c, DType dtype, const Shape *shape, int batch)
 {
+    const Shape *given = target_options(c->opt)->target_shape;
     const char *name = target_name(c->opt);
+    TargetFit fit = { .n = 0 };
+    Shape own;
+    ValueId input;
 
-    TRY(check_rows(c, shape, batch));
+    if (given && !target_fit(&fit, given, shape, batch))
+        fit.n = 0; /* an error that names the target's shape follows where the step is given it */
+    own = target_fit_shape(&fit, shape);
+    TRY(check_rows(c, &own, batch));
     if (has_value(graph_find(c->g, name)))
         return FAIL(E_INVALID, "the model already has a value named '%s': give the target another name with --target",
                     name);
-    c->target = graph_add_input(c->g, name, dtype, shape);
+    input = graph_add_input(c->g, name, dtype, &own);
     TRY(c->g->status);
-    return mark_batch_axis(c->g, c->opt, value(c->g, c->target), batch);
+    TRY(mark_batch_axis(c->g, c->opt, value(c->g, input), batch));
+    c->target = emit_fitted(c->g, input, &fit);
+    return c->g->status;
 }
 
 /* ---- losses ---- */
@@ -275,27 +286,21 @@ static Status add_sums(Criterion *c, const LossBody *body)
     return metrics_emit(c->metric, &c->n_metric, body, c->opt);
 }
 
-/* Are the targets of the output's shape, but for the length along its batch's axis? */
-static bool is_like(const Shape *target, const Shape *y, int batch)
-{
-    bool like = target->rank == y->rank;
-
-    for (int i = 0; like && i < y->rank; i++)
-        like = i == batch || y->dim[i] < 0 || target->dim[i] == y->dim[i];
-    return like;
-}
-
-/* PyTorch's rule: targets of the scores' rank are probabilities of the classes.  Without targets the setting decides.
- */
+/* PyTorch's rule: targets of the scores' rank are probabilities of the classes; but those of [N,1] are class numbers.
+ * Without targets the setting decides. */
 static Status has_soft_targets(bool *out, const Criterion *c)
 {
     const LossDef *loss = recipe_options(c->opt)->loss;
     const Shape *y = value(c->g, c->y)->shape, *target = target_options(c->opt)->target_shape;
-    const bool soft_setting = loss->soft_labels && loss->soft_labels(&c->loss);
+    const int batch = scores_batch_axis(c->g, c->opt, c->scores);
+    const ClassAxis any = { .scores = *y, .batch = batch, .classes = -1 };
+    const bool soft_setting = loss->soft_labels && loss->soft_labels(&c->loss),
+               like = target && target_is_like(target, y, batch);
     char have[SHAPE_TEXT], want[SHAPE_TEXT];
 
-    *out = loss->soft_labels && (target ? target->rank == y->rank : soft_setting);
-    if (target && (*out ? !is_like(target, y, scores_batch_axis(c->g, c->opt, c->scores)) : soft_setting))
+    *out = loss->soft_labels &&
+           (target ? target->rank == y->rank && (like || !class_axis_exists(&any, target)) : soft_setting);
+    if (target && (*out ? !like : soft_setting))
         return FAIL(E_SHAPE,
                     "targets of shape %s do not fit the scores of output '%s' %s: expected class probabilities of that "
                     "shape, or class numbers of that shape without the axis of the classes%s",
@@ -336,15 +341,16 @@ static Status check_element_target(const Criterion *c)
     const int batch = scores_batch_axis(c->g, c->opt, c->scores);
     char have[SHAPE_TEXT], want[SHAPE_TEXT];
     bool drops = false;
+    TargetFit fit;
 
-    if (!target || !shape_known(y) || is_like(target, y, batch))
+    if (!target || !shape_known(y) || target_fit(&fit, target, y, batch))
         return ST_OK;
     for (int k = 0; k < y->rank; k++) {
         Shape without = { .rank = y->rank - 1 };
 
         for (int i = 0; i < without.rank; i++)
             without.dim[i] = y->dim[i < k ? i : i + 1];
-        drops |= k != batch && y->dim[k] > 1 && is_like(target, &without, k < batch ? batch - 1 : batch);
+        drops |= k != batch && y->dim[k] > 1 && target_is_like(target, &without, k < batch ? batch - 1 : batch);
     }
     return FAIL(
         E_SHAPE, "--loss %s compares output '%s' %s element by element: expected '%s' of that shape, found %s%s",

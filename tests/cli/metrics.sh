@@ -40,6 +40,30 @@ while read -r set loss flags; do
     done
 done < <(cut -d' ' -f1,2,4 $here/expected.txt | uniq | sort -u)
 
+# Targets that differ from the scores by axes of one element have the same values, and train the same model.
+py -c 'import numpy as n, sys
+for name, at in ("logits", n.s_[:, 0]), ("pairs", n.s_[:, None]), ("plain", n.s_[:, None]), ("numbers", n.s_[..., None]):
+    d = n.load("tests/cli/metrics/" + name + ".npz")
+    n.savez(sys.argv[1] + "/fits_" + name + ".npz", x=d["x"], target=d["target"][at])' "$DIR"
+for set in logits pairs plain numbers; do
+    mapfile -t rows < <(grep "^$set " $here/expected.txt | grep -v -- --threshold | head -16)
+    read -r _ loss _ flags _ <<<"${rows[0]}"
+    arguments "$set" "$loss" "$(printf '%s\n' "${rows[@]}" | cut -d' ' -f3)" "$flags"
+    for replicas in 1 3; do
+        found=$("$dpexec" eval "${args[@]}" --data "$DIR/fits_$set.npz" --replicas $replicas 2>&1)
+        while read -r _ _ metric _ value; do check "targets of $set fit, $metric $replicas" is "$value" "$metric" "$found"; done < <(printf '%s\n' "${rows[@]}")
+        for data in $here/"$set".npz "$DIR/fits_$set.npz"; do
+            check "training, $data" "$dpexec" "${args[@]}" --data "$data" --lr 0.1 --epochs 2 --replicas $replicas --out "$DIR/${data##*/}.$replicas"
+        done
+        check "trains as $set, $replicas" cmp "$DIR/$set.npz.$replicas/model.onnx" "$DIR/fits_$set.npz.$replicas/model.onnx"
+    done
+    check "three processes" "$dpexec" launch -n 3 -- train "${args[@]}" --data "$DIR/fits_$set.npz" --lr 0.1 --epochs 2 --out "$DIR/fits_three_$set"
+    check "$set in three processes" same_run "$DIR/fits_$set.npz.3" "$DIR/fits_three_$set"
+    check "to be cut" "$dpexec" "${args[@]}" --data "$DIR/fits_$set.npz" --lr 0.1 --steps 3 --out "$DIR/fits_cut_$set"
+    check "resumed" "$dpexec" "${args[@]}" --data "$DIR/fits_$set.npz" --lr 0.1 --epochs 2 --resume "$DIR/fits_cut_$set"
+    check "$set resumed" same_run "$DIR/fits_$set.npz.1" "$DIR/fits_cut_$set"
+done
+
 # Training measures its own samples, as it goes: an epoch that changes nothing, in batches of which the last is smaller, as one step or in
 # micro-batches.
 while read -r set metric flags; do

@@ -143,7 +143,16 @@ static void test_class_axis(void)
           -1,
           0,
           "[8,7] with the classes along axis 1; [8,5] with the classes along axis 2" },
-        { { 2, { 8, 10 } }, { 2, { 8, 1 } }, 0, 0, -1, 0, "expected: [8] with the classes along axis 1" },
+        { { 2, { 8, 10 } }, { 2, { 8, 2 } }, 0, 0, -1, 0, "expected: [8] with the classes along axis 1" },
+        /* axes of one element */
+        { { 2, { 8, 10 } }, { 2, { 8, 1 } }, 0, 0, -1, 1, NULL },
+        { { 4, { 8, 10, 1, 1 } }, { 1, { 8 } }, 0, 0, -1, 1, NULL },
+        { { 4, { 8, 5, 6, 7 } }, { 4, { 8, 1, 6, 7 } }, 0, 0, -1, 1, NULL },
+        { { 4, { 8, 6, 7, 5 } }, { 4, { 8, 6, 7, 1 } }, 0, 0, -1, 3, NULL },
+        { { 3, { 7, 8, 5 } }, { 3, { 7, 8, 1 } }, 0, 1, -1, 2, NULL },
+        { { 3, { 8, 7, 7 } }, { 3, { 8, 1, 7 } }, 0, 0, -1, 0, "give --class-axis" },
+        { { 3, { 8, 1, 5 } }, { 1, { 8 } }, 0, 0, -1, 2, NULL },
+        { { 2, { 8, 10 } }, { 2, { 1, 8 } }, 0, 0, -1, 0, "expected: [8] with the classes along axis 1" },
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -210,6 +219,64 @@ static void test_element_losses(void)
         step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 6);
         step_close(&s);
     }
+}
+
+/* Targets that differ from the scores by axes of one element have PyTorch's values of the shape without these. */
+static void test_targets_fit(void)
+{
+    static const struct {
+        Shape scores, target;
+    } cases[] = {
+        { { 2, { 6, 1 } }, { 1, { 6 } } },       { { 1, { 6 } }, { 2, { 6, 1 } } },
+        { { 3, { 3, 2, 1 } }, { 2, { 3, 2 } } }, { { 4, { 3, 1, 2, 1 } }, { 2, { 3, 2 } } },
+        { { 2, { 3, 2 } }, { 3, { 3, 1, 2 } } }, { { 3, { 1, 6, 1 } }, { 2, { 1, 6 } } },
+    };
+
+    for (size_t i = 0; i < sizeof element_losses / sizeof *element_losses; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            const ElementLoss *c = &element_losses[i];
+            BuildParts opt = { .build.mode = BUILD_TRAIN,
+                               .recipes.loss = c->loss,
+                               .recipes.loss_args = c->args,
+                               .target.target_shape = &cases[k].target };
+            Step s;
+
+            run_loss(&s, &cases[k].scores, element_x, build_parts(&opt), &cases[k].target, NULL, element_z);
+            step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
+            step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 6);
+            step_close(&s);
+        }
+}
+
+/* Class numbers with an axis of one element more or less than the scores without their classes: PyTorch's values. */
+static void test_class_targets_fit(void)
+{
+    static const struct {
+        Shape scores, target;
+    } cases[] = {
+        { { 3, { 4, 3, 2 } }, { 3, { 4, 1, 2 } } },
+        { { 3, { 4, 3, 2 } }, { 3, { 4, 2, 1 } } },
+        { { 5, { 4, 3, 2, 1, 1 } }, { 2, { 4, 2 } } },
+        { { 4, { 4, 3, 1, 2 } }, { 2, { 4, 2 } } },
+    };
+
+    for (size_t i = 0; i < sizeof class_losses / sizeof *class_losses; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            const ClassLoss *c = &class_losses[i];
+            Tensor weights = { DT_FLOAT64, SHAPE(3), (void *)(uintptr_t)class_weights };
+            char text[96];
+            BuildParts opt = { .build.mode = BUILD_TRAIN,
+                               .recipes.loss = c->loss,
+                               .recipes.settings = class_settings(text, c),
+                               .target.class_weights = c->weights ? &weights : NULL,
+                               .target.target_shape = &cases[k].target };
+            Step s;
+
+            run_loss(&s, &cases[k].scores, scores, build_parts(&opt), &cases[k].target, labels, NULL);
+            step_check(c->name, step_output(&s, OUT_LOSS), &c->mean, 1);
+            step_check(c->name, step_output(&s, OUT_GRAD_PREFIX "scores"), c->grad, 24);
+            step_close(&s);
+        }
 }
 
 /* Scores by hand: the first two samples are right, the third is ignored, the fourth wrong. */
@@ -340,6 +407,8 @@ static void test_label_out_of_range(void)
 DEFINE_SUITE(criterion, { "class losses are torch's", test_class_losses }, { "classes last", test_classes_last },
              { "the axis of the classes", test_class_axis },
              { "the axis of the classes without targets", test_class_axis_assumed },
-             { "element losses are torch's", test_element_losses }, { "accuracy", test_accuracy },
-             { "an output is the loss", test_output_is_the_loss }, { "the weight of a batch", test_weight_of_a_batch },
-             { "wrong options", test_wrong_options }, { "a label out of range", test_label_out_of_range });
+             { "element losses are torch's", test_element_losses },
+             { "targets [N] fit scores [N,1]", test_targets_fit }, { "class targets [N,1]", test_class_targets_fit },
+             { "accuracy", test_accuracy }, { "an output is the loss", test_output_is_the_loss },
+             { "the weight of a batch", test_weight_of_a_batch }, { "wrong options", test_wrong_options },
+             { "a label out of range", test_label_out_of_range });

@@ -378,26 +378,40 @@ static const Array *find_target(const Feed *f, const Args *a, Problems *wrong)
     return n == 1 ? left : NULL;
 }
 
-/* Whether the targets of a class loss are class probabilities: as in PyTorch, if they have the rank of the scores.
- * Where the file does not give that rank, floats are probabilities if --soft-labels says so or if they are not whole
- * numbers. */
+/* Have the targets one element along an axis where the scores have classes?  Such as [N,1] beside [N,C]. */
+static bool has_single_class(const Array *x, const dpx_info *scores)
+{
+    bool single = false;
+
+    for (int i = 1; i < x->rank && x->rank == scores->rank; i++)
+        single |= x->dim[i] == 1 && scores->dim[i] > 1;
+    return single;
+}
+
+/* Whether the targets of a class loss are class probabilities: as in PyTorch, if they have the rank of the scores;
+ * but those of [N,1] are class numbers.  Where the file does not give that rank, floats are probabilities if
+ * --soft-labels says so or if they are not whole numbers. */
 static bool is_soft_target(const Args *a, const dpx_model *m, const Array *x, Problems *wrong)
 {
     const bool takes = !strcmp(dpx_options_get(a->options, "loss"), "cross-entropy"), floats = array_is_float(x);
     const bool given = takes && !strcmp(dpx_options_get(a->options, "soft-labels"), "true");
     const char *logits = dpx_options_get(a->options, "logits");
     int rank = -1; /* of the scores */
+    bool single = false;
     char have[192];
     dpx_info out;
 
     for (int i = dpx_model_count(m, DPX_OUTPUT) - 1; i >= 0; i--) /* the first that fits stays */
-        if (!dpx_model_info(m, DPX_OUTPUT, i, &out) && (!*logits || !strcmp(out.name, logits)))
+        if (!dpx_model_info(m, DPX_OUTPUT, i, &out) && (!*logits || !strcmp(out.name, logits))) {
             rank = out.rank;
+            single = has_single_class(x, &out);
+        }
 
     if (floats && rank >= 0 && x->rank > rank)
         problems_add(wrong, "target '%s' %s has more axes than the model's scores, which have %d", x->name,
                      array_text(x->rank, x->dim, x->dtype, have), rank);
-    if (x->row || (rank >= 0 ? x->rank != rank : !floats || (!given && !array_check_convert(x, DPX_INT64, x->name))))
+    if (single || x->row ||
+        (rank >= 0 ? x->rank != rank : !floats || (!given && !array_check_convert(x, DPX_INT64, x->name))))
         return false;
     if (!takes)
         problems_add(wrong,
