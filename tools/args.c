@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
-#include "tools/data/data.h"
-#include "tools/man.h"
+#include "tools/help.h"
 
-static const Flag *find_flag(const Command *c, const char *name)
+const Flag *args_flag(const Command *c, const char *name)
 {
     for (const Flag *f = c->flags; f->name; f++)
         if (!strcmp(f->name, name))
@@ -30,7 +29,7 @@ static bool find_option(dpx_option_info *out, const Command *c, const char *name
 bool args_known(const Command *c, const char *name, bool *takes_value)
 {
     dpx_option_info option;
-    const Flag *flag = find_flag(c, name);
+    const Flag *flag = args_flag(c, name);
 
     *takes_value = flag && flag->metavar;
     if (flag && !(flag->metavar && *flag->metavar == '['))
@@ -41,7 +40,7 @@ bool args_known(const Command *c, const char *name, bool *takes_value)
     return true;
 }
 
-static bool has_dots(const char *metavar)
+bool metavar_repeats(const char *metavar)
 {
     const size_t n = metavar ? strlen(metavar) : 0;
 
@@ -51,11 +50,11 @@ static bool has_dots(const char *metavar)
 bool args_is_list(const Command *c, const char *name)
 {
     dpx_option_info option;
-    const Flag *flag = find_flag(c, name);
+    const Flag *flag = args_flag(c, name);
 
     if (flag && !(flag->metavar && *flag->metavar == '['))
-        return has_dots(flag->metavar);
-    return find_option(&option, c, name) && (option.repeats || has_dots(option.metavar));
+        return metavar_repeats(flag->metavar);
+    return find_option(&option, c, name) && (option.repeats || metavar_repeats(option.metavar));
 }
 
 /* The number of letters to insert, delete or change; INT_MAX when there are more than `most`, or a word is long. */
@@ -250,7 +249,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
 
     if (value)
         *value++ = '\0';
-    flag = find_flag(a->command, name);
+    flag = args_flag(a->command, name);
     listing = flag && flag->metavar && *flag->metavar == '['; /* with a value it is the option of that name */
     flag = listing && value ? NULL : flag;
     is_option = !flag && find_option(&option, a->command, name);
@@ -273,8 +272,8 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     check_repeated(a->command, name, listing && value ? option_text(a, name) : args_value(a, name), value, wrong);
     if (is_option && !strcmp(name, "split") && is_fraction(value))
         problems_add(wrong, "--split %s: one weight, expected one for each device%s%s%s", value,
-                     find_flag(a->command, "val-split") ? " (did you mean --val-split " : "",
-                     find_flag(a->command, "val-split") ? value : "", find_flag(a->command, "val-split") ? "?)" : "");
+                     args_flag(a->command, "val-split") ? " (did you mean --val-split " : "",
+                     args_flag(a->command, "val-split") ? value : "", args_flag(a->command, "val-split") ? "?)" : "");
     else if (is_option && dpx_options_set(a->options, name, value ? value : ""))
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = listing && value ? "" : name;
@@ -284,6 +283,31 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
     if ((!strcmp(flag->metavar, "N") && args_int(&whole, a, flag->name, 0, 1, INT64_MAX)) ||
         (!strcmp(flag->metavar, "X") && args_real(&real, a, flag->name, 0)))
         problems_add(wrong, "%s", dpx_error());
+}
+
+/* Reads --help, with a group or flag behind "=" or as the next argument; returns 1 if it takes that.  A next argument
+ * that is no word, such as a file, stands for itself. */
+static int parse_help(Args *a, const char *arg, const char *next)
+{
+    const char *given = strchr(arg, '=');
+
+    a->help = HELP_LONG;
+    if (given)
+        a->topic = given + 1;
+    else if (next && (help_has(a->command, next) || !strpbrk(next, "./-:=")))
+        a->topic = next;
+    return !given && a->topic;
+}
+
+static Status check_topic(const Args *a)
+{
+    char groups[512];
+
+    if (!a->topic || help_has(a->command, a->topic))
+        return ST_OK;
+    help_group_names(groups, a->command);
+    return FAIL(E_INVALID, "--help %s: there is no such flag or group%s%s", a->topic, *groups ? "; groups: " : "",
+                groups);
 }
 
 Status args_parse(Args *out, const Command *c, int argc, char **argv)
@@ -299,10 +323,12 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
     if (!a.positional || !a.given || (c->takes && !a.options))
         return FAIL_NOMEM();
     for (int i = 0; i < argc; i++) {
-        if (!flags_end && (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")))
-            a.help = true;
+        if (!flags_end && (!strcmp(argv[i], "--help") || !strncmp(argv[i], "--help=", 7)))
+            i += parse_help(&a, argv[i], i + 1 < argc ? argv[i + 1] : NULL);
+        else if (!flags_end && !strcmp(argv[i], "-h"))
+            a.help = HELP_SHORT;
         else if (!flags_end && !strcmp(argv[i], "--man"))
-            a.help = a.man = true;
+            a.help = HELP_MAN;
         else if (!flags_end && !strcmp(argv[i], "--debug"))
             a.debug = true;
         else if (!flags_end && !strcmp(argv[i], "--"))
@@ -315,7 +341,7 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
     *out = a;
     if (a.help) {
         free(wrong.text);
-        return ST_OK;
+        return check_topic(&a);
     }
     if (a.n_positional < c->min_positional)
         problems_add(&wrong, "expected %s %s", c->name, c->synopsis);
@@ -441,155 +467,9 @@ Status args_real(double *out, const Args *a, const char *name, double fallback)
                : FAIL(E_INVALID, "--%s: expected a number, found '%s'", name, text);
 }
 
-/* ---- help ---- */
-
-static const char debug_help[] = "print where in the sources a failure arose";
-
-static void print_flag(const char *name, const char *metavar, const char *help, const char *fallback)
-{
-    char left[80];
-    const char *space = metavar && *metavar != '[' ? " " : "";
-    int n =
-        snprintf(left, sizeof left, "  %s%s%s%s", strlen(name) > 1 ? "--" : "-", name, space, metavar ? metavar : "");
-
-    printf("%-28s%s%s%s%s%s\n", left, n >= 28 ? "\n                            " : "", help,
-           fallback && *fallback ? " [" : "", fallback ? fallback : "", fallback && *fallback ? "]" : "");
-}
-
-static void print_choice(const char *form, const char *help) { printf("%30s%-22s  %s\n", "", form, help); }
-
-/* "adam, adamw 0.999; lion 0.99": the choices that have the option, with its default for each; NULL when it belongs to
- * no choice. */
-static const char *defaults_by_choice(char text[256], const Command *c, const char *flag)
-{
-    int n = 0;
-
-    *text = '\0';
-    for (int i = 0; c->takes && i < dpx_option_count(); i++) {
-        const char *option = dpx_option_at(i).name, *before = NULL;
-
-        for (int k = 0; dpx_choice_at(option, k).name; k++) {
-            const char *name = dpx_choice_at(option, k).name, *value = dpx_choice_default(option, name, flag);
-
-            if (!value || n > 200)
-                continue;
-            if (before && strcmp(before, value))
-                n += snprintf(text + n, 256 - (size_t)n, "%s%s", *before ? " " : "", before);
-            n += snprintf(text + n, 256 - (size_t)n, "%s%s",
-                          !n                                 ? ""
-                          : before && !strcmp(before, value) ? ", "
-                                                             : "; ",
-                          name);
-            before = value;
-        }
-        if (before && *before)
-            n += snprintf(text + n, 256 - (size_t)n, " %s", before);
-    }
-    return n ? text : NULL;
-}
-
 bool args_shows(const Command *c, int option)
 {
     const dpx_option_info o = dpx_option_at(option);
 
-    return c->takes && o.name && !find_flag(c, o.name) && !o.derived && !(c->takes == OPTIONS_TO_RUN && o.trains);
-}
-
-/* Prints each option of the run that is no flag of the command. */
-static void each_option(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
-                        void (*choice)(const char *form, const char *help))
-{
-    for (int i = 0; c->takes && i < dpx_option_count(); i++) {
-        dpx_option_info o = dpx_option_at(i);
-        char text[256], several[80];
-        const char *by_choice = defaults_by_choice(text, c, o.name);
-
-        if (!args_shows(c, i))
-            continue;
-        snprintf(several, sizeof several, "%s%s", o.metavar ? o.metavar : "",
-                 o.repeats && !has_dots(o.metavar) ? "..." : "");
-        print(o.name, o.metavar ? several : NULL, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
-        for (int k = 0; dpx_choice_at(o.name, k).name; k++)
-            choice(dpx_choice_at(o.name, k).form, dpx_choice_at(o.name, k).help);
-    }
-}
-
-/* Prints each format of data with its options, and the options of all. */
-static void each_source(void (*choice)(const char *form, const char *help))
-{
-    char text[64];
-
-    for (const DataFormat *const *k = data_formats;; k++) {
-        const DataOption *o = *k ? (*k)->options : source_options;
-
-        if (*k)
-            choice((*k)->form, (*k)->help);
-        for (; o && o->name; o++) {
-            snprintf(text, sizeof text, "%s,%s=%s", *k ? "  " : "SRC", o->name, o->metavar);
-            choice(text, o->help);
-        }
-        if (!*k)
-            return;
-    }
-}
-
-/* The note on flags that may be repeated; NULL: the command has none. */
-static const char *repeats_note(const Command *c)
-{
-    bool any = c->takes;
-
-    for (const Flag *f = c->flags; f->name; f++)
-        any |= has_dots(f->metavar);
-    return any ? "Flags whose value ends with ... may be repeated." : NULL;
-}
-
-/* Prints each flag of the command; for --data also the formats. */
-static void each_flag(const Command *c, void (*print)(const char *, const char *, const char *, const char *),
-                      void (*choice)(const char *form, const char *help))
-{
-    for (const Flag *f = c->flags; f->name; f++) {
-        print(f->name, f->metavar, f->help, NULL);
-        if (!strcmp(f->name, "data"))
-            each_source(choice);
-    }
-}
-
-static void print_man(const Command *c, const char *program)
-{
-    char page[64], line[512];
-    const char *space = *c->name ? " " : "";
-
-    snprintf(page, sizeof page, "%s%s%s", program, *c->name ? "-" : "", c->name);
-    snprintf(line, sizeof line, "%s%s%s %s", program, space, c->name, c->synopsis);
-    man_head(page, line, c->summary);
-    man_section("OPTIONS");
-    each_flag(c, man_item, man_choice);
-    man_item("help", NULL, "print what the command takes", NULL);
-    man_item("man", NULL, "print this page, as roff", NULL);
-    man_item("debug", NULL, debug_help, NULL);
-    if (c->takes)
-        man_section("THE RUN");
-    each_option(c, man_item, man_choice);
-    if (repeats_note(c)) {
-        man_section("NOTES");
-        man_paragraph(repeats_note(c));
-    }
-}
-
-void args_help(const Args *a, const char *program)
-{
-    const Command *c = a->command;
-
-    if (a->man) {
-        print_man(c, program);
-        return;
-    }
-    printf("usage: %s%s%s %s\n\n%s\n\n", program, *c->name ? " " : "", c->name, c->synopsis, c->summary);
-    each_flag(c, print_flag, print_choice);
-    print_flag("debug", NULL, debug_help, NULL);
-    if (c->takes)
-        printf("\nThe run:\n");
-    each_option(c, print_flag, print_choice);
-    if (repeats_note(c))
-        printf("\n%s\n", repeats_note(c));
+    return c->takes && o.name && !args_flag(c, o.name) && !o.derived && !(c->takes == OPTIONS_TO_RUN && o.trains);
 }

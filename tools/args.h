@@ -30,6 +30,8 @@ typedef struct {
     int min_positional, max_positional;
 } Command;
 
+typedef enum { HELP_NONE, HELP_SHORT, HELP_LONG, HELP_MAN } HelpForm; /* -h, --help, --man */
+
 typedef struct {
     const Command *command;
     int n_positional, n_given;
@@ -38,7 +40,8 @@ typedef struct {
         const char *name, *value;
     } * given;            /* in order; value "" for flags without one */
     dpx_options *options; /* NULL with NO_OPTIONS */
-    bool help, man;       /* print help; man: as a man page */
+    HelpForm help;        /* print help in this form */
+    const char *topic;    /* of HELP_LONG: the group or flag to print; NULL: all */
     bool debug;           /* failures print where in the sources they arose */
 } Args;
 
@@ -55,6 +58,10 @@ bool args_has(const Args *a, const char *name);
 bool args_known(const Command *c, const char *name, bool *takes_value);
 /* Whether the flag or option may be repeated; any other is refused when it is given twice. */
 bool args_is_list(const Command *c, const char *name);
+/* The command's own flag; NULL: it has none of this name. */
+const Flag *args_flag(const Command *c, const char *name);
+/* Whether a flag with this metavar may be repeated: it ends with "...". */
+bool metavar_repeats(const char *metavar);
 /* Whether --help of the command shows the library's option of this number. */
 bool args_shows(const Command *c, int option);
 /* Replaces the last value of a flag; NULL: takes the flag away. */
@@ -80,6 +87,5 @@ typedef struct {
 /* Takes `name` if it is nearer than the best so far, and no more than every fourth letter differs: a wrong guess helps
  * less than none. */
 void nearest_add(Nearest *best, const char *name, const char *typed);
-void args_help(const Args *a, const char *program); /* prints help to standard output, in the form asked for */
 
 #endif

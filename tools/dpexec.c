@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tools/commands.h"
+#include "tools/help.h"
 #include "tools/launcher.h"
 #include "tools/man.h"
 #include "tools/progress.h"
@@ -47,13 +48,23 @@ void report_log(void *user, int level, const char *line)
 
 static int print_usage(void)
 {
-    printf("usage: dpexec [train] MODEL.onnx --data SRC --loss KIND [options]\n");
-    for (int i = 1; i < N_COMMANDS; i++)
-        printf("       dpexec %s %s\n", commands[i].command->name, commands[i].command->synopsis);
-    printf("       dpexec --version\n\nTrains ONNX models on data-parallel replicas.  'dpexec COMMAND --help' prints "
-           "more, --man a man page:\n\n");
-    for (int i = 0; i < N_COMMANDS; i++)
-        printf("  %-10s%s\n", commands[i].command->name, commands[i].command->summary);
+    char line[256];
+
+    help_usage("usage: ", "dpexec [train] MODEL.onnx --data SRC --loss KIND [options]");
+    for (int i = 1; i < N_COMMANDS; i++) {
+        snprintf(line, sizeof line, "dpexec %s %s", commands[i].command->name, commands[i].command->synopsis);
+        help_usage("       ", line);
+    }
+    help_usage("       ", "dpexec --version");
+    putchar('\n');
+    help_words("Trains ONNX models on data-parallel replicas. 'dpexec COMMAND -h' prints the most used flags, --help "
+               "all, --man a man page:",
+               0, 0);
+    putchar('\n');
+    for (int i = 0; i < N_COMMANDS; i++) {
+        printf("  %-12s", commands[i].command->name);
+        help_words(commands[i].command->summary, 14, 14);
+    }
     return EXIT_DONE;
 }
 
@@ -119,7 +130,7 @@ static int dispatch(int which, int argc, char **argv)
         code = args_failed(&a, "dpexec", st);
         fprintf(stderr, "try 'dpexec %s --help'\n", commands[which].command->name);
     } else if (a.help) {
-        args_help(&a, "dpexec");
+        help_print(&a, "dpexec");
         code = EXIT_DONE;
     } else {
         code = run_command(which, &a);
@@ -153,7 +164,7 @@ static int run(int argc, char **argv)
     if (!strcmp(argv[1], "help") && argc == 2)
         return print_usage();
     if (!strcmp(argv[1], "help") && find_command(argv[2]) >= 0)
-        return dispatch(find_command(argv[2]), 1, (char *[]){ "--help" });
+        return dispatch(find_command(argv[2]), argc > 3 ? 2 : 1, (char *[]){ "--help", argv[3] });
     if (!strcmp(argv[1], "help")) {
         fprintf(stderr, "dpexec: there is no command %s: 'dpexec help' lists them\n", argv[2]);
         return EXIT_USAGE;

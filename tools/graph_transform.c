@@ -16,6 +16,7 @@
 #include "passes/options/step.h"
 #include "tools/args.h"
 #include "tools/feed/feed.h"
+#include "tools/help.h"
 #include "tools/standard_streams.h"
 
 static const Flag flags[] = {
@@ -383,7 +384,7 @@ int main(int argc, char **argv)
     tool_begin("graph-transform", argv);
     st = args_parse(&a, &command, argc - 1, argv + 1);
     if (!st && a.help)
-        args_help(&a, "graph-transform");
+        help_print(&a, "graph-transform");
     else if (!st && args_has(&a, "list-passes"))
         list_passes();
     else if (!st && args_has(&a, "list-operators"))

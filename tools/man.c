@@ -39,6 +39,12 @@ void man_head(const char *page, const char *synopsis, const char *summary)
 
 void man_section(const char *title) { printf(".SH %s\n", title); }
 
+void man_subsection(const char *title)
+{
+    printf(".SS ");
+    put_line(title);
+}
+
 void man_paragraph(const char *text)
 {
     printf(".PP\n");

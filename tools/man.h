@@ -7,6 +7,7 @@
 /* page: "dpexec-train"; synopsis: the whole command line. */
 void man_head(const char *page, const char *synopsis, const char *summary);
 void man_section(const char *title);
+void man_subsection(const char *title);
 void man_paragraph(const char *text);
 void man_term(const char *name, const char *help);
 /* One of what an option chooses among. */

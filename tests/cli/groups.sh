@@ -310,5 +310,5 @@ says "sgd: lr 0.01, momentum 0, weight-decay 0; batch size 4, 1 step" "$dpexec" 
 says "adam: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0; batch size 32" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adam --steps 1
 says "adamw: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0.01; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adamw --steps 1
 says "lion: lr 0.0001, beta1 0.9, beta2 0.99, weight-decay 0; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer lion --steps 1
-says "learning rate [adagrad 0.01; adam, adamw 0.001; lamb, lars 0.01; lion 0.0001; rmsprop, sgd 0.01]" "$dpexec" train --help
+says "learning rate [adagrad 0.01; adam, adamw 0.001; lamb, lars 0.01; lion 0.0001; rmsprop, sgd 0.01]" env COLUMNS=200 "$dpexec" train --help
 finish

@@ -33,7 +33,7 @@ check "networks" test "$(wc -l <$here/torch.txt)" = 6
 check "the new layer is said" grep -qF "has 4 outputs in place of 10 (--head): new 'fc.weight' [4,8] and 'fc.bias' [4], uniform in +-0.3536" "$DIR/mlp.log"
 check "the Softmax is said" grep -qF "is left out, as --loss cross-entropy applies Softmax: the output has scores from here on" "$DIR/mlp.log"
 check "the tied weight is said" grep -qF "embed.weight: other nodes read it, too: the new layer has its own, 'head.weight'" "$DIR/tied.log"
-says "give the last layer N outputs and new weights" "$dpexec" train --help
+says "give the last layer N outputs and new weights" env COLUMNS=200 "$dpexec" train --help
 says "fc.weight : float32[4,8]" "$graph_transform" $here/mlp.onnx --head 4 --batch-size 2 --until infer-shapes
 check "another seed, other weights" differ <("$graph_transform" $here/mlp.onnx --head 4 --batch-size 2 --until infer-shapes) \
     <("$graph_transform" $here/mlp.onnx --head 4 --batch-size 2 --until infer-shapes --seed 1)

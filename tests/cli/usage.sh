@@ -8,7 +8,6 @@ for command in train resume export eval run data check devices; do
     says "usage: dpexec $command" "$dpexec" $command --help
 done
 says "usage: dpexec [train] MODEL.onnx" "$dpexec" --help
-says "--lr-schedule" "$dpexec" train --help
 says "dpexec 0." "$dpexec" --version
 says "cpu:0" "$dpexec" devices
 check "no arguments" test "$("$dpexec" >/dev/null 2>&1; echo $?)" = 2
@@ -67,9 +66,6 @@ check "eval has nothing like it" test -z "$(grep mean "$DIR/refused.err")"
 refused 2 "--split 0.1: one weight, expected one for each device (did you mean --val-split 0.1?)" "${train[@]}" --split 0.1
 refused 2 "--split 0.1: one weight, expected one for each device" "$dpexec" eval models/mlp.onnx --data "$digits" --split 0.1
 check "eval has no --val-split" test -z "$(grep mean "$DIR/refused.err")"
-says "--map INPUT=ARRAY..." "$dpexec" train --help
-says "--freeze PATTERN..." "$dpexec" train --help
-says "Flags whose value ends with ... may be repeated." "$dpexec" train --help
 
 # Flags that contradict each other are refused before model and data are read, and folders before the training is planned.
 refused 2 "--val-split evaluates on a part of --data: leave it out, or --val" "$dpexec" none.onnx --data none.npz --loss mse --val none.npz \
