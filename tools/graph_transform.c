@@ -328,7 +328,7 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     Status st;
 
     TRY(plan_import(&model, onnx, path, follows_file(&o->build) ? interp_any : interp_node, own, &o->build));
-    st = o->preprocess || o->criterion ? ST_OK : plan_check_members(*onnx, &o->build);
+    st = attaches_graphs(o) ? ST_OK : plan_check_members(*onnx, &o->build);
     st = st ? st : attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)
         graph_free(model);

@@ -137,6 +137,7 @@ void model_release(const dpx_model *shared)
     graph_free(m->graph);
     graph_free(m->given);
     free(m->preprocess);
+    free(m->augment);
     free(m->criterion);
     free(m->input_value);
     graph_free(m->states);
@@ -242,6 +243,7 @@ static Status api_attach(dpx_model *m, const Options *o, const OperatorList *own
         m->given = m->graph;
     m->graph = attached;
     TRY(keep_path(&m->preprocess, o->preprocess));
+    TRY(keep_path(&m->augment, o->augment));
     return keep_path(&m->criterion, o->criterion);
 }
 
@@ -264,6 +266,7 @@ static Status check_attached(const char *flag, const char *loaded, const char *w
 Status model_check_attached(const dpx_model *m, const Options *o)
 {
     TRY(check_attached("preprocess", m->preprocess, o->preprocess));
+    TRY(check_attached("augment-graph", m->augment, o->augment));
     TRY(check_attached("criterion", m->criterion, o->criterion));
     return check_attached("input-value", m->input_value, given_values(o));
 }
@@ -280,7 +283,7 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
         st = options_operators(&own, a, o);
     if (!st)
         st = plan_import(&m->graph, &m->onnx, path, computes ? interp_any : interp_node, &own, o ? &o->build : NULL);
-    if (!st && o && !o->preprocess && !o->criterion) /* their graphs may have these inputs */
+    if (!st && o && !attaches_graphs(o)) /* their graphs may have these inputs */
         st = plan_check_members(m->onnx, &o->build);
     if (!st && computes) { /* what is exported is the model without the training step of its file */
         onnx_model_free(m->onnx);

@@ -8,12 +8,12 @@
 #include "include/dpexec.h"
 
 struct dpx_model {
-    Graph *graph;                 /* as imported, with what is attached to it (exec/train/attach.h) */
-    Graph *given;                 /* without that, for export; NULL: nothing is attached */
-    char *preprocess, *criterion; /* the files of what is attached, or NULL */
-    char *input_value;            /* the option's text that it was read with, or NULL */
-    Graph *states;                /* values alone: what is state after prepare-training, without its data */
-    DType dtype;                  /* of a run whose options give no other */
+    Graph *graph;                           /* as imported, with what is attached to it (exec/train/attach.h) */
+    Graph *given;                           /* without that, for export; NULL: nothing is attached */
+    char *preprocess, *augment, *criterion; /* the files of what is attached, or NULL */
+    char *input_value;                      /* the option's text that it was read with, or NULL */
+    Graph *states;                          /* values alone: what is state after prepare-training, without its data */
+    DType dtype;                            /* of a run whose options give no other */
     OnnxModel *onnx;
     dpx_operators **operators; /* [n_operators] held: nodes of the graphs are theirs */
     int n_operators;

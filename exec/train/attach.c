@@ -9,8 +9,10 @@
 
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "graph/ir/emit.h"
 #include "graph/ir/inline_graph.h"
 #include "graph/ir/op.h"
+#include "graph/ops/in_training.gen.h"
 #include "passes/options/inputs.h"
 #include "passes/options/memory.h"
 #include "passes/options/recipes.h"
@@ -28,7 +30,7 @@ typedef struct {
     const char *prefix; /* of names that the model has, too */
     Graph *part;
     ValueId *is;             /* by value id of `part`: in the model */
-    OnnxModel *part_onnx[2]; /* [n_part] of all files, this one last */
+    OnnxModel *part_onnx[3]; /* [n_part] of all files, this one last */
     int n_part;
 } Attach;
 
@@ -359,6 +361,58 @@ static Status add_preprocess(Attach *a)
     return graph_sort(a->g);
 }
 
+/* ---- between the data and the model, in training ---- */
+
+/* An input of the part is the model's of its name, or its only one; or another array of the data. */
+static Status bind_augmented(Attach *a, ValueId in, int only)
+{
+    const OnnxOutput mine = declared_input(a->part, in);
+    OnnxOutput model;
+
+    if (only < 0 || input_named(a->g, mine.name) >= 0)
+        return share_input(a, in);
+    model = declared_input(a->g, a->g->input[only]);
+    TRY(check_fit(a, &mine, &model, "the model's input"));
+    TRY(take_symbols(a, &mine, &model));
+    a->is[in.i] = a->g->input[only];
+    return ST_OK;
+}
+
+/* The first `n_node` nodes, which are the model's, read `by` in place of `old`. */
+static void replace_in_model(Graph *g, uint32_t n_node, ValueId old, ValueId by)
+{
+    for (uint32_t k = 0; k < n_node; k++)
+        for (int i = 0; i < g->node[k]->n_in; i++)
+            if (value_eq(g->node[k]->in[i], old))
+                node_set_input(g, g->node[k], i, by);
+}
+
+static Status add_augment(Attach *a)
+{
+    Graph *g = a->g;
+    const uint32_t n_node = g->n_node;
+    int *input = ARENA_NEW(g->arena, int, a->part->n_output);
+    const bool one = a->part->n_input == 1 && a->part->n_output == 1;
+
+    if (!input)
+        return FAIL_NOMEM();
+    fix_constants(a, false);
+    TRY(match_outputs(input, a));
+    for (int i = 0; i < a->part->n_input; i++)
+        TRY(bind_augmented(a, a->part->input[i], one ? input[0] : -1));
+    TRY(graph_join(g, a->part, a->is, a->prefix, PHASE_NONE));
+    for (int i = 0; i < a->part->n_output; i++) {
+        const ValueId plain = g->input[input[i]], changed = a->is[a->part->output[i].value.i];
+        const OnnxOutput to = declared_input(g, plain),
+                         from = declared_output(a->part_onnx[a->n_part - 1], a->part->output[i].name);
+
+        TRY(check_fit(a, &to, &from, "its output"));
+        replace_in_model(g, n_node, plain, EMIT(g, InTraining, NULL, plain, changed));
+        TRY(g->status);
+    }
+    return graph_sort(g);
+}
+
 /* ---- all of it ---- */
 
 static Status add_part(Attach *a, Status (*add)(Attach *a))
@@ -443,12 +497,17 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
     *out = NULL;
     if (!o)
         return ST_OK;
-    if (!o->preprocess && !o->criterion)
+    if (!attaches_graphs(o))
         return check_given(&a, model);
     if (graph_is_step(model))
-        return FAIL(E_INVALID, "the model is a step that was exported: --preprocess and --criterion do not go with it");
+        return FAIL(
+            E_INVALID,
+            "the model is a step that was exported: --preprocess, --augment-graph and --criterion do not go with it");
     TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
-    if (!(st = attach_attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess)))
+    st = attach_attach(&a, "augment-graph", o->augment, "augment.", add_augment);
+    if (!st)
+        st = attach_attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess);
+    if (!st)
         st = attach_attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
     st = st ? st : check_given(&a, model);
     for (int i = 0; i < a.n_part; i++)

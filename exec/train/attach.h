@@ -1,10 +1,13 @@
-/* Graphs of their own around a model: what is computed in front of it (--preprocess), and the loss behind it
- * (--criterion).  docs/semantics.md says how they are bound. */
+/* Graphs of their own around a model: what is computed in front of it (--preprocess; in
+ * training only: --augment-graph), and the loss behind it (--criterion).  docs/semantics.md says how they are bound. */
 #ifndef DPX_ATTACH_H
 #define DPX_ATTACH_H
 
 #include "exec/train/options.h"
 #include "graph/onnx/onnx.h"
+
+/* Do the options name one? */
+static inline bool attaches_graphs(const Options *o) { return o->preprocess || o->augment || o->criterion; }
 
 /* A copy of the model with the graphs that the options name; NULL: they name none.  `onnx`: what its file declares;
  * `own`, which may be NULL, outlives it.  E_INVALID, too: the options give a value to an input that no file has. */

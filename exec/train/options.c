@@ -65,6 +65,10 @@ static const Setting table[] = {
       "a graph in front of the model: its outputs are inputs of the model by their names, its inputs those of the "
       "data; not differentiated, and not exported",
       SETTING_OF(Options, preprocess), .on_resume = RESUME_ELSEWHERE },
+    { "augment-graph", "FILE.onnx", "",
+      "a graph that changes inputs of the model in training only: its outputs take the place of inputs by their names; "
+      "its random numbers follow the seed and the step; not differentiated, and not exported",
+      SETTING_OF(Options, augment), .on_resume = RESUME_ELSEWHERE, .trains = true },
     { "operators", "LIB.so", "", "a library of operators (docs/own-operators.md)", .set = options_add_library,
       .repeats = true, .on_resume = RESUME_TOLD },
     { "compat", "SYSTEM", "none",

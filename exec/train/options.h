@@ -36,9 +36,9 @@ typedef struct {
     bool export_ema;               /* else the parameters as they are trained */
     const char *export_preprocess; /* the file of a graph in front of what is exported; NULL: none */
     int64_t accumulate;
-    bool across_epochs;                 /* groups of them */
-    const char *preprocess, *criterion; /* files of graphs around the model (exec/train/attach.h); NULL: none */
-    const char *devices;                /* as given; NULL: the default */
+    bool across_epochs;                           /* groups of them */
+    const char *preprocess, *augment, *criterion; /* files of graphs around the model (exec/train/attach.h), or NULL */
+    const char *devices;                          /* as given; NULL: the default */
     const char *links;     /* a file that describes the devices (exec/inspect/links.h); NULL: none, or build.sum_cost */
     int compat;            /* another system's defaults: its place among the choices */
     bool loss_scale_given; /* else what precision makes of it */

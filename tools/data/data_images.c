@@ -399,10 +399,8 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
         for (int v = 0; v < 256; v++)
             m->table[k][v] =
                 (float)((v / 255.0 - norm->mean[norm->channels > 1 ? k : 0]) / norm->std[norm->channels > 1 ? k : 0]);
-    if (!c->training || !c->augment)
-        return ST_OK;
-    m->augments = true;
-    return augment_parse(&m->augment, c->augment, "--augment");
+    m->augments = c->training && c->augment && augment_of_images(c->augment);
+    return m->augments ? augment_parse(&m->augment, c->augment, "--augment") : ST_OK;
 }
 
 static void name_classes(Dataset *d, Images *m)

@@ -10,6 +10,7 @@
 #include "graph/base/outfile.h"
 #include "tools/feed/feed.h"
 #include "tools/feed/model_metadata.h"
+#include "tools/image/image_augment.h"
 
 #define FITTED_FILE "data.json"
 enum { FITTED_FORM = 1, MOST_FITTED = 256 << 20 /* bytes */ };
@@ -165,11 +166,11 @@ static Status keep_normalisation(Normalisation *n, bool given, json_t *fitted)
 static Status read_normalisation(Normalisation *out, const Args *a, const char *flag, const Source *s, json_t *fitted)
 {
     static const double means[] = { 0.485, 0.456, 0.406 }, stds[] = { 0.229, 0.224, 0.225 };
-    const char *mean = args_value(a, "mean"), *std = args_value(a, "std");
+    const char *mean = args_value(a, "mean"), *std = args_value(a, "std"), *augment = args_value(a, "augment");
     Normalisation n = { .channels = 1, .scale = 1, .std = { 1 } };
     int n_mean = 1, n_std = 1;
 
-    if (args_has(a, "augment") && !strcmp(flag, "data") && !s->format->augmented)
+    if (augment && augment_of_images(augment) && !strcmp(flag, "data") && !s->format->augmented)
         return FAIL(E_INVALID, "--augment is for images:DIR: --%s %s holds arrays, which are taken as they are", flag,
                     s->text);
     if ((mean || std) && !s->format->scaled)

@@ -10,7 +10,7 @@
 
 /* ---- the list ---- */
 
-static const char known[] = "crop, flip, rotate:DEGREES, color:AMOUNT and erase";
+static const char known[] = "crop, flip, rotate:DEGREES, color:AMOUNT, erase and a graph, FILE.onnx";
 
 /* Parses the number behind the colon of "name:number". */
 static void parse_amount(double *out, const char *word, size_t n, double most, Problems *p)
@@ -31,11 +31,34 @@ static bool begins(const char *word, size_t n, const char *name)
     return n >= m && !memcmp(word, name, m) && (n == m || word[m] == ':');
 }
 
+static bool is_graph(const char *word, size_t n)
+{
+    static const char end[] = ".onnx";
+
+    return n >= sizeof end && !memcmp(word + n - (sizeof end - 1), end, sizeof end - 1);
+}
+
+const char *augment_graph(size_t *length, const char *text)
+{
+    for (const char *word = text; word; word = word[*length] ? word + *length + 1 : NULL)
+        if (is_graph(word, *length = strcspn(word, ",")))
+            return word;
+    return NULL;
+}
+
+bool augment_of_images(const char *text)
+{
+    for (const char *word = text; word; word = *(word += strcspn(word, ",")) ? word + 1 : NULL)
+        if (!is_graph(word, strcspn(word, ",")))
+            return true;
+    return false;
+}
+
 Status augment_parse(Augment *out, const char *text, const char *flag)
 {
     static const char *const name[] = { "crop", "flip", "rotate", "color", "erase" };
     enum { CROP, FLIP, ROTATE, COLOR, ERASE, NAMES };
-    bool given[NAMES] = { false };
+    bool given[NAMES] = { false }, graph = false;
     Augment a = { 0 };
     Problems p = { 0 };
 
@@ -45,7 +68,11 @@ Status augment_parse(Augment *out, const char *text, const char *flag)
 
         while (k < NAMES && !begins(word, n, name[k]))
             k++;
-        if (k == NAMES)
+        if (is_graph(word, n) && graph)
+            problems_add(&p, "'%.*s' is a second graph", (int)n, word);
+        else if (is_graph(word, n))
+            graph = true;
+        else if (k == NAMES)
             problems_add(&p, "'%.*s': known are %s", (int)n, word, known);
         else if (given[k])
             problems_add(&p, "%s is given twice", name[k]);

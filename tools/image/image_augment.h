@@ -18,7 +18,12 @@ typedef struct {
     bool erase;    /* of every other image, a rectangle of 2 to 33 % becomes 0 after normalisation: RandomErasing */
 } Augment;
 
-/* Parses the list `crop,flip,rotate:15,color:0.4,erase`.  E_INVALID with all that is wrong with it; `flag` names it. */
+/* The first word of the list that names a graph, FILE.onnx, and its length; NULL: there is none. */
+const char *augment_graph(size_t *length, const char *text);
+/* Has the list a word that names none? */
+bool augment_of_images(const char *text);
+/* Parses the list `crop,flip,rotate:15,color:0.4,erase`, without the graph.  E_INVALID with all that is wrong with it;
+ * `flag` names it. */
 Status augment_parse(Augment *out, const char *text, const char *flag) CHECKED;
 
 /* The parameters for one image. */

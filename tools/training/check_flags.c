@@ -110,7 +110,7 @@ static Status check_file(const char *flag, const char *path)
 /* Checks the files that flags name, other than those which are read together with the flag. */
 static void find_files(Findings *f, const Args *a)
 {
-    static const char *const of_options[] = { "preprocess", "criterion" };
+    static const char *const of_options[] = { "preprocess", "augment-graph", "criterion" };
     const char *weights = args_value(a, "class-weights");
 
     find(f, check_file("", a->positional[0]));
@@ -147,11 +147,27 @@ static void find_contradictions(Findings *f, const Args *a)
                                 "not given"));
 }
 
-static Status check_augment(const Args *a)
+/* Checks the list, and gives the options the graph in it. */
+static Status read_augment(const Args *a)
 {
-    Augment unused;
+    const char *list = args_value(a, "augment"), *graph;
+    char *path;
+    Augment of_images;
+    size_t n;
+    Status st;
 
-    return args_has(a, "augment") ? augment_parse(&unused, args_value(a, "augment"), "--augment") : ST_OK;
+    if (!list)
+        return ST_OK;
+    TRY(augment_parse(&of_images, list, "--augment"));
+    if (!(graph = augment_graph(&n, list)))
+        return ST_OK;
+    if (!(path = strndup(graph, n)))
+        return FAIL_NOMEM();
+    st = *dpx_options_get(a->options, "augment-graph")
+             ? FAIL(E_INVALID, "--augment %s names a graph, and --augment-graph names one, too", list)
+             : (Status)dpx_options_set(a->options, "augment-graph", path);
+    free(path);
+    return st;
 }
 
 /* Checks the options of the run together, with the number of steps as far as it is known without data. */
@@ -179,7 +195,7 @@ Status check_flags(Run *r)
     find(&f, read_monitor(r));
     find_contradictions(&f, a);
     find(&f, feed_check_split(a));
-    find(&f, check_augment(a));
+    find(&f, read_augment(a));
     find(&f, check_options(r));
     find(&f, check_folders(r));
     if (trace && !r->world.rank && outfile_check(trace))

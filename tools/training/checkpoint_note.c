@@ -82,6 +82,7 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));
     good &= !json_object_set_new(j, "criterion of digest", json_of_text(f->criterion));
     good &= !json_object_set_new(j, "preprocess of digest", json_of_text(f->preprocess));
+    good &= !json_object_set_new(j, "augment-graph of digest", json_of_text(f->augment));
     good &= !json_object_set_new(j, "class-weights of digest", json_of_text(f->class_weights));
     if (!good) {
         json_decref(j);

@@ -15,7 +15,7 @@ typedef struct {
     Monitor monitor;
     bool observes; /* a schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
-        preprocess[DIGEST_TEXT], fitted[DIGEST_TEXT];
+        preprocess[DIGEST_TEXT], augment[DIGEST_TEXT], fitted[DIGEST_TEXT];
 } RunFacts;
 
 typedef struct {

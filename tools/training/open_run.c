@@ -103,6 +103,7 @@ static Status open_data(Run *r)
     TRY(digest_file(r->facts.parameters, dpx_options_get(a->options, "parameters")));
     TRY(digest_file(r->facts.criterion, dpx_options_get(a->options, "criterion")));
     TRY(digest_file(r->facts.preprocess, dpx_options_get(a->options, "preprocess")));
+    TRY(digest_file(r->facts.augment, dpx_options_get(a->options, "augment-graph")));
     TRY(open_feed(r, &r->train, "data", log));
     TRY(feed_class_weights(a, &r->train, r->facts.class_weights));
     TRY(feed_fitted_digest(&r->train, r->facts.fitted));

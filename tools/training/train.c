@@ -15,7 +15,10 @@ static const Flag flags[] = {
       "evaluate on this part of --data, 0.1 for a tenth, and train on the rest: of each class the same; HOW last: the "
       "last samples; group=ARRAY: samples of the same number stay together" },
     SOURCE_FLAGS,
-    { "augment", "LIST", "change training images at random: crop,flip,rotate:15,color:0.4,erase, or some of them" },
+    { "augment", "LIST",
+      "change training images at random: crop,flip,rotate:15,color:0.4,erase, or some of them; FILE.onnx changes "
+      "inputs "
+      "of the model by a graph" },
     { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
     { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
     SEQUENCE_FLAGS,
