@@ -34,6 +34,7 @@ sys.exit('RandomNormalLike' not in [n.op_type for n in onnx.load(sys.argv[1]).gr
 check "tables" "$python" tests/cli/table.py "$DIR"
 says "price: 360 features agree" "$python" tests/interop/table.py "$dpexec" "$DIR"
 check "rows that training has not seen" grep -q "^flats: 12 features agree" "$DIR/says.log"
+check "ids of categories, of rank 1 and 2" test "$(grep -c "^ids agree" "$DIR/says.log")" = 2
 
 # Exports that contain the preprocessing of images.
 says "joined outputs agree" "$python" tests/interop/joined.py "$dpexec" "$DIR"

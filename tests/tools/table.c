@@ -170,7 +170,7 @@ static void test_refused(void)
            "a,b\n1,1\nx,2\n2\n", &(TableOptions){ .numeric = "a" });
     refuse(E_IO, "line 2, column 'a': expected a finite number, found '1e999'", "a,b\n1e999,1\n", NULL);
     refuse(E_IO, "line 3, column 'b': the target is missing", "a,b\n1,1\n2,\n", &(TableOptions){ .target = "b" });
-    refuse(E_INVALID, "target=c: no such column (has: 'a', 'b'); drop=d: no such column", "a,b\n1,1\n",
+    refuse(E_INVALID, "target=c: no such column, or given twice (has: 'a', 'b'); drop=d: no such column", "a,b\n1,1\n",
            &(TableOptions){ .target = "c", .drop = "d+a" });
     refuse(E_INVALID, "drop=a: the column is given twice", "a,b\n1,1\n",
            &(TableOptions){ .numeric = "a", .drop = "a" });
@@ -330,7 +330,8 @@ static void test_graph(void)
     for (int i = 0; i < t->n - 1; i++)
         column[n++] = i;
     snprintf(onnx, sizeof onnx, "%s.onnx", path);
-    CHECK_OK(preprocess_write(t, (const FeatureTensor[]){ { "x", column, 3 }, { "z", column + 3, n - 3 } }, 2, onnx));
+    CHECK_OK(preprocess_write(t, (const FeatureTensor[]){ { "x", column, 3, 0, 2 }, { "z", column + 3, n - 3, 8, 2 } },
+                              2, onnx));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f = fopen(onnx, "rb"));
     fseek(f, 0, SEEK_END);
     CU_ASSERT(ftell(f) > 1000); /* tests/interop compares what it computes */

@@ -1,21 +1,17 @@
-/* The csv format: a table whose columns are fitted on the training rows (tools/table/table.h).
- *
- * The model's inputs that are called as columns get the features of these, the one that is left those of all other
- * columns. */
+/* The csv format: a table whose columns are fitted on the training rows (tools/table/table.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/foreign.h"
 #include "graph/base/jsontext.h"
-#include "tools/data/data.h"
-#include "tools/table/preprocess_graph.h"
+#include "tools/data/csv_inputs.h"
 
-enum { MOST_INPUTS = 64, MOST_LINE = 400, MOST_NOTE = 2000 };
+enum { MOST_NOTE = 2000 };
 static const char fitted_key[] = "table";
 
 static const DataOption options[] = {
-    { "target", "COL", "the column to predict [target]" },
+    { "target", "COL+COL", "the column to predict, or several of numbers [target]" },
     { "numeric", "COL+COL", "columns of numbers, whatever they look like" },
     { "category", "COL+COL", "columns of categories, though they look like numbers" },
     { "drop", "COL+COL", "columns to leave out" },
@@ -24,15 +20,6 @@ static const DataOption options[] = {
     { "decimal", "point|comma", "how numbers are written [point]" },
     { NULL, NULL, NULL },
 };
-
-/* A table, and the tensors that it feeds: tensor[i] is array i of the data set. */
-typedef struct {
-    Table *t;
-    bool fitted; /* by the training data */
-    int n;
-    FeatureTensor tensor[MOST_INPUTS];
-    int *column; /* [t->n] of all tensors, one behind the other */
-} TableSource;
 
 static void free_source(void *p)
 {
@@ -43,135 +30,27 @@ static void free_source(void *p)
     free(s);
 }
 
-/* A SampleFetch. */
-static Status fetch_features(const Array *a, int64_t row, const SampleKey *key, void *out)
-{
-    const TableSource *s = a->maker;
-    const FeatureTensor *to = s->tensor;
-    float *x = out;
-
-    (void)key;
-    while (strcmp(to->name, a->name))
-        to++;
-    for (int i = 0; i < to->n; i++) {
-        table_column_features(s->t, to->column[i], row, x);
-        x += s->t->column[to->column[i]].width;
-    }
-    return ST_OK;
-}
-
-/* ---- which columns feed which input ---- */
-
-static bool is_feature(const Table *t, int i) { return i != t->target && t->column[i].kind != COLUMN_DROPPED; }
-
-/* Adds a tensor of the columns that `takes` marks, and clears the marks. */
-static void add_tensor(TableSource *s, const char *name, bool *takes, int *used)
-{
-    FeatureTensor *to = &s->tensor[s->n++];
-
-    *to = (FeatureTensor){ .name = name, .column = s->column + *used };
-    for (int i = 0; i < s->t->n; i++)
-        if (takes[i])
-            s->column[*used + to->n++] = i;
-    *used += to->n;
-    memset(takes, 0, (size_t)s->t->n * sizeof *takes);
-}
-
-/* Divides the columns among the model's inputs; without a model all feed the input "". */
-static Status divide_columns(TableSource *s, const SourceContext *c, const char *path)
-{
-    const char *rest = NULL;
-    bool *free_of = calloc((size_t)s->t->n * 2 + 1, sizeof *free_of), *one = free_of + s->t->n;
-    Problems wrong = { 0 };
-    int used = 0, left = 0;
-
-    s->column = calloc((size_t)s->t->n + 1, sizeof *s->column);
-    if (!free_of || !s->column) {
-        free(free_of);
-        return FAIL_NOMEM();
-    }
-    for (int i = 0; i < s->t->n; i++)
-        left += free_of[i] = is_feature(s->t, i);
-    for (int i = 0; i < c->inputs && s->n < MOST_INPUTS - 1; i++) {
-        const char *name = c->input[i].name;
-        const int column = table_find(s->t, name);
-
-        if (!strcmp(name, "target"))
-            continue;
-        if (c->inputs > 1 && column >= 0 && free_of[column]) {
-            one[column] = true;
-            free_of[column] = false;
-            left--;
-            add_tensor(s, name, one, &used);
-        } else if (rest) {
-            problems_add(&wrong,
-                         "no column is called as the model's inputs '%.80s' and '%.80s', and one input alone can "
-                         "get the features of all columns",
-                         rest, name);
-        } else {
-            rest = name;
-        }
-    }
-    if ((rest || !s->n) && left)
-        add_tensor(s, rest ? rest : "", free_of, &used);
-    else if (rest)
-        problems_add(&wrong, "no column is left for the model's input '%.80s'", rest);
-    free(free_of);
-    return problems_fail(&wrong, E_INVALID, "%s", path);
-}
+static bool is_feature(const Table *t, int i) { return !t->column[i].target && t->column[i].kind != COLUMN_DROPPED; }
 
 /* ---- arrays ---- */
 
-static int tensor_width(const TableSource *s, const FeatureTensor *to)
-{
-    int width = 0;
-
-    for (int i = 0; i < to->n; i++)
-        width += s->t->column[to->column[i]].width;
-    return width;
-}
-
-/* Checks the features of a tensor against the model's input, and lists the columns' features where they differ. */
-static Status check_width(const TableSource *s, const FeatureTensor *to, const SourceContext *c)
-{
-    const int width = tensor_width(s, to);
-    char list[MOST_LINE] = "";
-    size_t len = 0;
-
-    for (int i = 0; i < c->inputs; i++) {
-        const dpx_info *in = &c->input[i];
-
-        if (strcmp(in->name, to->name) || in->rank != 2 || in->dim[1] < 0 || in->dim[1] == width)
-            continue;
-        for (int k = 0; k < to->n && len < sizeof list - 80; k++) {
-            const Column *col = &s->t->column[to->column[k]];
-
-            len += (size_t)snprintf(list + len, sizeof list - len, col->width == 1 ? "%s'%.40s'" : "%s'%.40s' %d",
-                                    k ? ", " : "", col->name, col->width);
-        }
-        return FAIL(E_INVALID, "%s: the columns make %d features, the model's input '%s' takes %lld: %s", s->t->path,
-                    width, in->name, (long long)in->dim[1], list);
-    }
-    return ST_OK;
-}
-
-/* Adds the target: class numbers, or float64 numbers [N, 1]. */
+/* Adds the target: class numbers, or float64 numbers [N, columns]. */
 static Status add_target(Dataset *d, const TableSource *s)
 {
     const Table *t = s->t;
     const bool classes = t->column[t->target].kind == COLUMN_CATEGORY;
-    Array a = { .dtype = classes ? DPX_INT64 : DPX_FLOAT64, .rank = classes ? 1 : 2, .dim = { t->rows, 1 } };
+    Array a = { .dtype = classes ? DPX_INT64 : DPX_FLOAT64, .rank = classes ? 1 : 2, .dim = { t->rows, t->n_targets } };
 
     a.name = strdup("target");
-    a.memory = malloc((size_t)t->rows * 8);
+    a.memory = malloc((size_t)t->rows * (size_t)t->n_targets * 8);
     a.data = a.memory;
     if (!a.name || !a.memory) {
         free(a.name);
         free(a.memory);
         return FAIL_NOMEM();
     }
-    for (int64_t i = 0; i < t->rows; i++) {
-        const double v = table_value(t, t->target, i);
+    for (int64_t i = 0; i < t->rows * t->n_targets; i++) {
+        const double v = table_value(t, t->targets[i % t->n_targets], i / t->n_targets);
 
         if (classes)
             ((int64_t *)a.memory)[i] = (int64_t)v;
@@ -186,8 +65,8 @@ static bool has_targets(const Table *t)
 {
     const bool classes = t->column[t->target].kind == COLUMN_CATEGORY;
 
-    for (int64_t i = 0; i < t->rows; i++) {
-        const double v = table_value(t, t->target, i);
+    for (int64_t i = 0; i < t->rows * t->n_targets; i++) {
+        const double v = table_value(t, t->targets[i % t->n_targets], i / t->n_targets);
 
         if (isnan(v) || (classes && v < 0))
             return false;
@@ -234,9 +113,9 @@ static Status finish_arrays(Dataset *d, const TableSource *s, const SourceContex
     Status st = identify(&identity, s->t);
 
     for (int i = 0; i < s->n && !st; i++) {
-        d->array[i].dim[1] = tensor_width(s, &s->tensor[i]);
+        d->array[i].dim[1] = csv_width(s, &s->tensor[i]);
         d->array[i].identity = identity;
-        st = check_width(s, &s->tensor[i], c);
+        st = csv_check(s, &s->tensor[i], c, d->limit < s->t->rows ? d->limit : s->t->rows);
     }
     return st;
 }
@@ -245,24 +124,76 @@ static Status add_arrays(Dataset *d, TableSource *s, const SourceContext *c)
 {
     const Table *t = s->t;
 
-    TRY(divide_columns(s, c, t->path));
+    TRY(csv_divide(s, c));
     for (int i = 0; i < s->n; i++) {
-        Array a = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { t->rows, 1 }, .fetch = fetch_features, .maker = s };
+        const FeatureTensor *to = &s->tensor[i];
+        Array a = { .dtype = to->id_bytes == 8 ? DPX_INT64
+                             : to->id_bytes    ? DPX_INT32
+                                               : DPX_FLOAT32,
+                    .rank = to->rank,
+                    .dim = { t->rows, 1 },
+                    .fetch = csv_fetch,
+                    .maker = &s->maker[i] };
 
-        if (!(a.name = strdup(s->tensor[i].name)))
+        if (!(a.name = strdup(s->array[i])))
             return FAIL_NOMEM();
         TRY(dataset_add(d, &a, t->path));
     }
     return ST_OK;
 }
 
+/* Adds "PATH: TEXT END" to what is noted for the log. */
+static Status add_note(Dataset *d, const char *path, const char *text, const char *end)
+{
+    const size_t had = d->note ? strlen(d->note) : 0, size = had + strlen(path) + strlen(text) + strlen(end) + 8;
+    char *note = realloc(d->note, size);
+
+    if (!note)
+        return FAIL_NOMEM();
+    d->note = note;
+    if (had)
+        snprintf(note + had, size - had, "; %s%s", text, end);
+    else
+        snprintf(note, size, "%s: %s%s", path, text, end);
+    foreign_clean(note);
+    return ST_OK;
+}
+
+/* Drops columns that feed no input, and notes them. */
+static Status drop_unused(Dataset *d, const TableSource *s)
+{
+    char text[MOST_NOTE + 16] = "";
+    size_t len = 0;
+    int n = 0;
+
+    for (int i = 0; i < s->t->n; i++) {
+        bool used = !is_feature(s->t, i);
+
+        for (int k = 0; k < s->n && !used; k++)
+            for (int c = 0; c < s->tensor[k].n; c++)
+                used |= s->tensor[k].column[c] == i;
+        if (used)
+            continue;
+        s->t->column[i].kind = COLUMN_DROPPED;
+        if (len < MOST_NOTE - 100)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s'%.60s'", n++ ? ", " : "", s->t->column[i].name);
+    }
+    if (!n)
+        return ST_OK;
+    memmove(text + strlen("columns "), text, len + 1);
+    memcpy(text, n > 1 ? "columns " : " column ", strlen("columns "));
+    return add_note(d, s->t->path, text + (n == 1), n > 1 ? " feed no input" : " feeds no input");
+}
+
 /* Notes for the log that samples have categories that the training rows lack.  These are trained[0..n), ascending, and
  * none of another file. */
-static Status note_unseen(Dataset *d, const Table *t, const int64_t *trained, int64_t n)
+static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *trained, int64_t n)
 {
+    const Table *t = s->t;
     const int64_t samples = d->limit < t->rows ? d->limit : t->rows;
     int64_t *row = malloc((size_t)samples * sizeof *row + 1), others = 0;
     char text[MOST_NOTE] = "";
+    bool ids = false;
     size_t len = 0;
 
     if (!row)
@@ -273,7 +204,7 @@ static Status note_unseen(Dataset *d, const Table *t, const int64_t *trained, in
         k += k < n && trained[k] == i;
     }
     for (int i = 0; i < t->n && len < sizeof text - 300; i++) {
-        const Unseen u = i == t->target ? (Unseen){ 0 } : table_unseen(t, i, row, others);
+        const Unseen u = t->column[i].target ? (Unseen){ 0 } : table_unseen(t, i, row, others);
 
         if (!u.rows)
             continue;
@@ -285,14 +216,12 @@ static Status note_unseen(Dataset *d, const Table *t, const int64_t *trained, in
                                 (long long)u.line);
     }
     free(row);
-    if (!len)
-        return ST_OK;
-    free(d->note);
-    if (!(d->note = malloc(MOST_NOTE + strlen(t->path) + 64)))
-        return FAIL_NOMEM();
-    sprintf(d->note, "%s: %s; it sets no indicator", t->path, text);
-    foreign_clean(d->note);
-    return ST_OK;
+    for (int i = 0; i < s->n; i++)
+        ids |= s->tensor[i].id_bytes > 0;
+    return len ? add_note(d, t->path, text,
+                          ids ? "; it is the last id of an input of ids, and sets no indicator"
+                              : "; it sets no indicator")
+               : ST_OK;
 }
 
 static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
@@ -305,6 +234,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
                                .delimiter = source_value(source, "delimiter"),
                                .decimal = source_value(source, "decimal"),
                                .classes = c->target == DPX_TARGET_CLASSES,
+                               .scores = c->scores,
                                .lacks_target = c->target == DPX_TARGET_NONE };
     const json_t *fitted = json_object_get(c->fitted, fitted_key);
     TableSource *s;
@@ -324,6 +254,8 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
         return FAIL(E_INVALID, "%s: which column is the target? target=%.60s, or another column", source->text,
                     s->t->column[s->t->n - 1].name);
     TRY(add_arrays(d, s, c));
+    if (!s->fitted)
+        TRY(drop_unused(d, s));
     if (!s->fitted) /* classes are those of all rows */
         TRY(table_fit(s->t, NULL, s->t->rows));
     if (s->t->target >= 0 && has_targets(s->t)) /* rows without one are for predictions */
@@ -331,7 +263,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     if (s->t->target >= 0 && s->t->column[s->t->target].kind == COLUMN_CATEGORY)
         TRY(name_classes(d, &s->t->column[s->t->target]));
     if (s->fitted)
-        TRY(note_unseen(d, s->t, NULL, 0));
+        TRY(note_unseen(d, s, NULL, 0));
     return finish_arrays(d, s, s->fitted ? c : &(SourceContext){ 0 }); /* else fit_csv compares the widths */
 }
 
@@ -342,8 +274,10 @@ static Status fit_csv(Dataset *d, const SourceContext *c, const int64_t *row, in
     if (s->fitted)
         return ST_OK;
     TRY(table_fit(s->t, row, n));
-    TRY(note_unseen(d, s->t, row, n));
+    TRY(note_unseen(d, s, row, n));
     if (c->fitted && json_object_set_new(c->fitted, fitted_key, table_fitted(s->t)))
+        return FAIL_NOMEM();
+    if (c->fitted && s->listed && json_object_set_new(json_object_get(c->fitted, fitted_key), "inputs", csv_lists(s)))
         return FAIL_NOMEM();
     return finish_arrays(d, s, c);
 }

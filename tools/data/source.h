@@ -40,14 +40,16 @@ typedef struct {
 
 /* Facts beside the source that a format may need. */
 typedef struct {
-    const dpx_info *input;  /* [inputs] of the model */
-    int inputs;             /* 0: unknown */
-    Normalisation norm;     /* by --mean and --std, of at least one channel */
-    bool training;          /* the source is --data of a training run */
-    dpx_target_kind target; /* that the loss takes */
-    const char *augment;    /* --augment; NULL: not given */
-    bool predicts;          /* a model takes the samples, and no loss needs targets */
-    bool skip_broken;       /* --skip-broken: leave out samples that cannot be read */
+    const dpx_info *input;     /* [inputs] of the model */
+    int inputs;                /* 0: unknown */
+    const char *const *mapped; /* [inputs] the array that --map names; NULL: none, or for all inputs */
+    Normalisation norm;        /* by --mean and --std, of at least one channel */
+    bool training;             /* the source is --data of a training run */
+    dpx_target_kind target;    /* that the loss takes */
+    int64_t scores;            /* the number of classes that the model has scores for; 0: unknown */
+    const char *augment;       /* --augment; NULL: not given */
+    bool predicts;             /* a model takes the samples, and no loss needs targets */
+    bool skip_broken;          /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
      * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and
      * `dpexec eval` of a run's model see what training saw.  NULL: nothing is kept. */

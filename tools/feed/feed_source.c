@@ -211,32 +211,50 @@ void feed_check_channels(const Feed *f, Problems *wrong)
 
 /* ---- sources ---- */
 
-/* Describes the feed to a format; `input` has room for all inputs. */
-static Status make_context(SourceContext *out, Feed *f, const Args *a, const char *flag, const Source *s,
-                           const dpx_model *model, dpx_info input[MAX_FIELDS])
-{
-    *out = (SourceContext){ .input = input,
-                            .training = is_training(a) && !strcmp(flag, "data"),
-                            .augment = args_value(a, "augment"),
-                            .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
-                                        (!strcmp(a->command->name, "run") || !strcmp(a->command->name, "eval")),
-                            .skip_broken = args_has(a, "skip-broken"),
-                            .target = dpx_target(a->options),
-                            .fitted = f->fitted };
-    for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
-        out->inputs += !dpx_model_info(model, DPX_INPUT, i, &input[out->inputs]);
-    return read_normalisation(&out->norm, a, flag, s, f->fitted);
-}
+/* What a context points to. */
+typedef struct {
+    dpx_info input[MAX_FIELDS];
+    const char *mapped[MAX_FIELDS];
+} ContextInputs;
 
-const Array *feed_array(const Feed *f, const Args *a, const char *input)
+/* The array that --map names for an input; NULL: none. */
+static const char *mapped_array(const Args *a, const char *input)
 {
     const size_t n = strlen(input);
     const char *text;
 
     for (int i = 0; (text = args_nth(a, "map", i)); i++)
         if (!strncmp(text, input, n) && text[n] == '=')
-            return dataset_find(f->data, text + n + 1);
-    return dataset_find(f->data, input);
+            return text + n + 1;
+    return NULL;
+}
+
+/* Describes the feed to a format. */
+static Status make_context(SourceContext *out, Feed *f, const Args *a, const char *flag, const Source *s,
+                           const dpx_model *model, ContextInputs *in)
+{
+    *out = (SourceContext){ .input = in->input,
+                            .mapped = in->mapped,
+                            .training = is_training(a) && !strcmp(flag, "data"),
+                            .augment = args_value(a, "augment"),
+                            .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
+                                        (!strcmp(a->command->name, "run") || !strcmp(a->command->name, "eval")),
+                            .skip_broken = args_has(a, "skip-broken"),
+                            .target = dpx_target(a->options),
+                            .scores = model ? feed_scores(&(Feed){ .model = model }, a, NULL) : 0,
+                            .fitted = f->fitted };
+    for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
+        out->inputs += !dpx_model_info(model, DPX_INPUT, i, &in->input[out->inputs]);
+    for (int i = 0; i < out->inputs; i++)
+        in->mapped[i] = mapped_array(a, in->input[i].name);
+    return read_normalisation(&out->norm, a, flag, s, f->fitted);
+}
+
+const Array *feed_array(const Feed *f, const Args *a, const char *input)
+{
+    const char *mapped = mapped_array(a, input);
+
+    return dataset_find(f->data, mapped ? mapped : input);
 }
 
 /* Adds what is wrong with --map INPUT=ARRAY. */
@@ -320,7 +338,7 @@ Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *mode
 
 Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *text, const dpx_model *model)
 {
-    dpx_info input[MAX_FIELDS];
+    ContextInputs inputs;
     SourceContext c;
     Source s;
     Status st;
@@ -328,7 +346,7 @@ Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *te
     TRY(source_parse(&s, text));
     st = feed_load_fitted(f, a, model);
     if (!st)
-        st = make_context(&c, f, a, flag, &s, model, input);
+        st = make_context(&c, f, a, flag, &s, model, &inputs);
     source_free(&s);
     return st ? st : dataset_read(&f->data, text, &c);
 }
@@ -336,14 +354,14 @@ Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *te
 Status feed_fit(Feed *f, const Args *a, const char *flag)
 {
     const int64_t n = f->data->samples;
-    dpx_info input[MAX_FIELDS];
+    ContextInputs inputs;
     SourceContext c;
     int64_t *row;
     Status st;
 
     if (!f->data->source.format->fit)
         return ST_OK;
-    TRY(make_context(&c, f, a, flag, &f->data->source, f->model, input));
+    TRY(make_context(&c, f, a, flag, &f->data->source, f->model, &inputs));
     if (!(row = malloc((size_t)n * sizeof *row)))
         return FAIL_NOMEM();
     for (int64_t i = 0; i < n; i++)

@@ -7,7 +7,9 @@
  *
  *     y = Cast(city == ["Bergen", "Oslo"])    string [N, 1] == string [1, 2]
  *
- * A missing category, whose indicator comes first, is ReduceMax(Cast(city == ["", "NA", ...])). */
+ * A missing category, whose indicator comes first, is ReduceMax(Cast(city == ["", "NA", ...])).
+ *
+ * The id of a category is n + ReduceSum(indicators * [-n, 1 - n, ..., -1]): n where no indicator is set. */
 #include "tools/table/preprocess_graph.h"
 
 #include <onnx_proto.h>
@@ -16,7 +18,7 @@
 
 #include "graph/base/outfile.h"
 
-enum { OPSET = 19, IR_VERSION = 9, NODES_OF_COLUMN = 8 };
+enum { OPSET = 19, IR_VERSION = 9, NODES_OF_COLUMN = 16 };
 
 #define TYPE(t) ONNX__TENSOR_PROTO__DATA_TYPE__##t
 
@@ -138,7 +140,19 @@ static const char *add_texts(Drafted *d, const char *const *text, size_t n)
     return c->name;
 }
 
-/* Describes an input or output [N, width]. */
+/* Adds a constant of one int64; returns its name. */
+static const char *add_int(Drafted *d, int64_t v)
+{
+    Onnx__TensorProto *c = add_constant(d, TYPE(INT64), 1);
+
+    if (!c || !(c->int64_data = draft_alloc(d, sizeof(int64_t))))
+        return NULL;
+    c->int64_data[0] = v;
+    c->n_int64_data = 1;
+    return c->name;
+}
+
+/* Describes an input or output [N, width], or [N] with width 0. */
 static Onnx__ValueInfoProto *new_value(Drafted *d, const char *name, int32_t type, int64_t width)
 {
     struct Value {
@@ -164,7 +178,7 @@ static Onnx__ValueInfoProto *new_value(Drafted *d, const char *name, int32_t typ
     v->dim[1].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     v->dim[1].dim_value = width;
     v->shape.dim = v->list;
-    v->shape.n_dim = 2;
+    v->shape.n_dim = width ? 2 : 1;
     v->tensor.has_elem_type = true;
     v->tensor.elem_type = type;
     v->tensor.shape = &v->shape;
@@ -227,16 +241,11 @@ static char *draft_indicators(Drafted *d, const char *of, const char *const *tex
 /* An indicator of a missing category. */
 static char *draft_missing(Drafted *d, const Column *col)
 {
-    Onnx__TensorProto *axis = add_constant(d, TYPE(INT64), 1);
     size_t n = 0;
 
     while (table_missing[n])
         n++;
-    if (!axis || !(axis->int64_data = draft_alloc(d, sizeof(int64_t))))
-        return NULL;
-    axis->int64_data[0] = 1;
-    axis->n_int64_data = 1;
-    return NODE(d, "ReduceMax", NULL, draft_indicators(d, col->name, table_missing, n), axis->name);
+    return NODE(d, "ReduceMax", NULL, draft_indicators(d, col->name, table_missing, n), add_int(d, 1));
 }
 
 /* The indicators of a column of categories, of which there is one. */
@@ -257,6 +266,38 @@ static char *draft_categories(Drafted *d, const Column *col)
         n++;
     }
     return concatenate(d, part, n, NULL);
+}
+
+/* The ids of a column [N, 1], in double. */
+static const char *draft_id(Drafted *d, const Column *col)
+{
+    double *place = draft_alloc(d, ((size_t)col->n_known + 1) * sizeof *place);
+    const double n = col->n_known;
+    char *x;
+
+    if (!place || col->kind == COLUMN_NUMERIC)
+        return col->name;
+    for (int i = 0; i < col->n_known; i++)
+        place[i] = i - n;
+    x = NODE(d, "Cast", int_attribute(d, "to", TYPE(DOUBLE)), draft_categories(d, col));
+    x = NODE(d, "Mul", NULL, x, add_numbers(d, place, (size_t)col->n_known));
+    x = NODE(d, "ReduceSum", NULL, x, add_int(d, 1));
+    return NODE(d, "Add", NULL, x, add_numbers(d, &n, 1));
+}
+
+static void draft_ids(Drafted *d, const FeatureTensor *to)
+{
+    const int32_t type = to->id_bytes == 4 ? TYPE(INT32) : TYPE(INT64);
+    char **part = draft_alloc(d, ((size_t)to->n + 1) * sizeof *part), *x = NULL;
+
+    for (int i = 0; part && i < to->n; i++)
+        d->failed |= !(part[i] = arena_strdup(d->arena, draft_id(d, &d->t->column[to->column[i]])));
+    if (part && !d->failed)
+        x = concatenate(d, part, to->n, NULL);
+    if (x && to->rank == 1)
+        x = NODE(d, "Squeeze", NULL, x, add_int(d, 1));
+    (void)add_node(d, "Cast", (const char *const[3]){ x }, int_attribute(d, "to", type), to->name);
+    d->graph.output[d->graph.n_output++] = new_value(d, to->name, type, to->rank == 1 ? 0 : to->n);
 }
 
 static void draft_tensor(Drafted *d, const FeatureTensor *to)
@@ -301,7 +342,7 @@ static Status draft_graph(Drafted *d, const FeatureTensor *tensor, int n)
                         new_value(d, col->name, col->kind == COLUMN_NUMERIC ? TYPE(DOUBLE) : TYPE(STRING), 1);
     }
     for (int k = 0; k < n && !d->failed; k++)
-        draft_tensor(d, &tensor[k]);
+        (tensor[k].id_bytes ? draft_ids : draft_tensor)(d, &tensor[k]);
     return d->failed ? FAIL_NOMEM() : ST_OK;
 }
 

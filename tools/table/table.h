@@ -9,7 +9,9 @@
  *   - A column is numeric when each of its cells is a number or missing; else it holds categories.
  *   - Missing: an empty cell, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None or ?.  A missing category is one of its
  * own, where training rows have it; else, as every category that they lack, it sets no indicator.
- *   - Categories are sorted by their bytes, classes that are numbers by these. */
+ *   - Categories are sorted by their bytes, classes that are numbers by these.
+ *   - Classes that are whole numbers below the number of the model's scores are taken as they are, with those between
+ * them that no row has. */
 #ifndef DPX_TOOLS_TABLE_H
 #define DPX_TOOLS_TABLE_H
 
@@ -19,7 +21,7 @@
 #include "graph/base/hash_table.h"
 #include "graph/base/mapped.h"
 
-enum { TABLE_MOST_CATEGORIES = 4096 /* of a column */, TABLE_MOST_FEATURES = 1 << 16 };
+enum { TABLE_MOST_CATEGORIES = 4096 /* of a column */, TABLE_MOST_FEATURES = 1 << 16, TABLE_NAMES = 400 };
 
 typedef enum { COLUMN_NUMERIC, COLUMN_CATEGORY, COLUMN_DROPPED } ColumnKind;
 
@@ -34,9 +36,10 @@ typedef struct {
     const char *name;
     ColumnKind kind;
     bool insisted;              /* the user asked for categories */
+    bool target;                /* it is predicted */
     int at;                     /* its place in the file's rows, from 0; -1: the file lacks it */
     double median, mean, scale; /* of a number: (value - mean) / scale, once it is fitted */
-    int first, width;           /* its features, unless it is the target */
+    int first, width;           /* its features, unless it is a target */
     Category **seen;            /* [n_seen] by code */
     Category **known;           /* [n_known] by place */
     int n_seen, n_known;
@@ -53,7 +56,10 @@ typedef struct {
     char delimiter;
     Column *column; /* [n] in the file's order */
     size_t room;
-    int n, target; /* -1: none */
+    int n;
+    int target;               /* the first column that is predicted; -1: none is */
+    int n_targets, *targets;  /* all of them, in the order that the user gave; several are numbers */
+    const char *target_names; /* "price+rent"; NULL: none */
     int features;
     int64_t rows;
     Mapped cells;
@@ -62,12 +68,13 @@ typedef struct {
 
 /* How a file is read; NULL: as it is found.  Lists join names by '+', and a name may hold '+'. */
 typedef struct {
-    const char *target;                    /* a column; NULL: the one called "target", if there is one */
+    const char *target;                    /* a list; NULL: the column called "target", if there is one */
     const char *numeric, *category, *drop; /* lists */
     const char *header;                    /* "yes" or "no" */
     const char *delimiter;                 /* "comma", "semicolon", "tab" or "pipe" */
     const char *decimal;                   /* "point" or "comma" */
     bool classes;                          /* the target holds classes, even if they are numbers */
+    int64_t scores;                        /* the number of classes that the model has scores for; 0: unknown */
     bool lacks_target;                     /* it may be missing in rows, or as a column */
 } TableOptions;
 
@@ -84,6 +91,8 @@ json_t *table_fitted(const Table *t);
 
 /* The value of a cell: a number, or a category's place, which is -1 for one that is not known; NaN: missing. */
 double table_value(const Table *t, int column, int64_t row);
+/* A number as an integer, or a category's place; that behind all others for one that is not known. */
+int64_t table_id(const Table *t, int column, int64_t row);
 int64_t table_line(const Table *t, int64_t row); /* where the row begins in its file, from 1 */
 /* Rows whose category of a column is none of the fitted ones, and the first of these rows. */
 typedef struct {
@@ -97,6 +106,10 @@ Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
 void table_features(const Table *t, int64_t row, float *out);
 void table_column_features(const Table *t, int column, int64_t row, float *out);
 int table_find(const Table *t, const char *name); /* a column; -1: none */
+/* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
+Column *table_take_name(Table *t, const char **list);
+/* The columns' names for an error, as many as there is room for. */
+const char *table_names(char text[TABLE_NAMES], const Table *t);
 
 /* ---- for the files of this folder ---- */
 Status table_add_column(Table *t, const char *name) CHECKED;
@@ -104,6 +117,9 @@ Status table_add_column(Table *t, const char *name) CHECKED;
 Status table_load(Table *t, const json_t *fitted) CHECKED;
 /* Finds a column's category, which it adds, up to one more than it may have; *out is NULL from then on. */
 Status table_category(Category **out, Table *t, Column *col, const char *text) CHECKED;
+/* Makes the columns of a list the targets, and returns false, with the name's beginning in *wrong, where there is no
+ * such column. */
+Status table_set_targets(bool *good, const char **wrong, Table *t, const char *list) CHECKED;
 /* The category that is already there; NULL: none. */
 Category *table_find_category(const Column *col, const char *text);
 /* Sets the features of each column.  E_UNSUPPORTED: too many. */

@@ -56,6 +56,55 @@ Status table_add_column(Table *t, const char *name)
     return ST_OK;
 }
 
+Column *table_take_name(Table *t, const char **list)
+{
+    Column *found = NULL;
+    size_t most = 0;
+
+    for (int i = 0; i < t->n; i++) {
+        const size_t n = strlen(t->column[i].name);
+
+        if (n >= most && !strncmp(*list, t->column[i].name, n) && (!(*list)[n] || (*list)[n] == '+')) {
+            found = &t->column[i];
+            most = n;
+        }
+    }
+    most = found ? most : strcspn(*list, "+");
+    *list += most + ((*list)[most] == '+');
+    return found;
+}
+
+const char *table_names(char text[TABLE_NAMES], const Table *t)
+{
+    size_t len = 0;
+
+    *text = '\0';
+    for (int i = 0; i < t->n && len < TABLE_NAMES - 60; i++)
+        len += (size_t)snprintf(text + len, TABLE_NAMES - len, "%s'%.40s'", len ? ", " : "", t->column[i].name);
+    return text;
+}
+
+Status table_set_targets(bool *good, const char **wrong, Table *t, const char *list)
+{
+    if (!(t->targets = ARENA_NEW(t->arena, int, t->n + 1)))
+        return FAIL_NOMEM();
+    *good = true;
+    for (const char *at = list; *at && *good;) {
+        Column *col;
+
+        *wrong = at;
+        col = table_take_name(t, &at);
+        if (!(*good = col && !col->target))
+            break;
+        col->target = true;
+        t->targets[t->n_targets++] = (int)(col - t->column);
+    }
+    t->target = t->n_targets ? t->targets[0] : -1;
+    if (t->n_targets && !(t->target_names = arena_strdup(t->arena, list)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
 /* A HashSame. */
 static bool same_category(const void *item, const void *key) { return !strcmp(((const Category *)item)->text, key); }
 
@@ -95,7 +144,7 @@ Status table_place_features(Table *t)
         Column *col = &t->column[i];
 
         col->first = (int)n;
-        col->width = i == t->target || col->kind == COLUMN_DROPPED ? 0 : col->kind == COLUMN_NUMERIC ? 1 : col->n_known;
+        col->width = col->target || col->kind == COLUMN_DROPPED ? 0 : col->kind == COLUMN_NUMERIC ? 1 : col->n_known;
         n += col->width;
         if (n > TABLE_MOST_FEATURES)
             return FAIL(E_UNSUPPORTED, "%s: more than %d features up to column '%.60s': drop= leaves columns out",
@@ -118,6 +167,13 @@ double table_value(const Table *t, int column, int64_t row)
     const double v = row_of(t, row)[column + 1];
 
     return isnan(v) || t->column[column].kind != COLUMN_CATEGORY ? v : t->column[column].seen[(int)v]->place;
+}
+
+int64_t table_id(const Table *t, int column, int64_t row)
+{
+    const double v = table_value(t, column, row);
+
+    return t->column[column].kind == COLUMN_CATEGORY && !(v >= 0) ? t->column[column].n_known : (int64_t)v;
 }
 
 Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n)

@@ -131,7 +131,7 @@ static int compare_numbers(const void *a, const void *b)
 static Status fit_categories(Table *t, int column, const int64_t *row, int64_t n)
 {
     Column *col = &t->column[column];
-    bool numbers = column == t->target;
+    bool numbers = col->target;
     double v;
 
     for (int k = 0; k < col->n_seen; k++)
@@ -147,7 +147,7 @@ static Status fit_categories(Table *t, int column, const int64_t *row, int64_t n
         return FAIL_NOMEM();
     for (int k = 0; k < col->n_seen; k++) {
         col->seen[k]->place = -1;
-        if (col->seen[k]->rows || column == t->target)
+        if (col->seen[k]->rows || col->target)
             col->known[col->n_known++] = col->seen[k];
     }
     for (int k = 0; k < col->n_known; k++)
@@ -170,7 +170,7 @@ Status table_fit(Table *t, const int64_t *row, int64_t n)
 
         if (col->kind == COLUMN_CATEGORY)
             st = fit_categories(t, i, row, n);
-        if (col->kind != COLUMN_NUMERIC || i == t->target)
+        if (col->kind != COLUMN_NUMERIC || col->target)
             continue;
         for (int64_t k = 0; k < n && !numbers; k++)
             numbers += !isnan(table_value(t, i, row_at(row, k)));

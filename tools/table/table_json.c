@@ -5,7 +5,7 @@
  *         {"name": "city", "kind": "category", "categories": ["", "Bergen", "Oslo"]},
  *         {"name": "row", "kind": "dropped"}, {"name": "price", "kind": "numeric"}]}
  *
- * The category "" is a missing cell; those of the target are its classes. */
+ * The category "" is a missing cell; those of the target are its classes.  Several targets are "price+rent". */
 #include <math.h>
 #include <string.h>
 
@@ -15,11 +15,11 @@
 
 static const char *const kinds[] = { "numeric", "category", "dropped", NULL };
 
-static json_t *column_json(const Table *t, const Column *col)
+static json_t *column_json(const Column *col)
 {
     json_t *j = json_pack("{s:s, s:s}", "name", col->name, "kind", kinds[col->kind]), *list = NULL;
 
-    if (j && col->kind == COLUMN_NUMERIC && col != t->column + t->target &&
+    if (j && col->kind == COLUMN_NUMERIC && !col->target &&
         json_object_update_new(
             j, json_pack("{s:f, s:f, s:f}", "median", col->median, "mean", col->mean, "scale", col->scale)))
         goto failed;
@@ -36,13 +36,12 @@ failed:
 
 json_t *table_fitted(const Table *t)
 {
-    json_t *j =
-               json_pack("{s:b, s:s, s:s?, s:[]}", "header", t->header, "decimal", t->decimal_comma ? "comma" : "point",
-                         "target", t->target < 0 ? NULL : t->column[t->target].name, "columns"),
+    json_t *j = json_pack("{s:b, s:s, s:s?, s:[]}", "header", t->header, "decimal",
+                          t->decimal_comma ? "comma" : "point", "target", t->target_names, "columns"),
            *columns = json_object_get(j, "columns");
 
     for (int i = 0; j && i < t->n; i++)
-        if (json_array_append_new(columns, column_json(t, &t->column[i]))) {
+        if (json_array_append_new(columns, column_json(&t->column[i]))) {
             json_decref(j);
             return NULL;
         }
@@ -100,6 +99,8 @@ Status table_load(Table *t, const json_t *fitted)
     const json_t *columns = json_object_get(fitted, "columns");
     const char *target = json_string_value(json_object_get(fitted, "target"));
     const char *decimal = json_string_value(json_object_get(fitted, "decimal"));
+    const char *wrong;
+    bool good = true;
     Status st = ST_OK;
 
     if (!json_is_array(columns) || json_array_size(columns) > CSV_MOST_COLUMNS)
@@ -108,8 +109,10 @@ Status table_load(Table *t, const json_t *fitted)
     t->decimal_comma = decimal && !strcmp(decimal, "comma");
     for (size_t i = 0; i < json_array_size(columns) && !st; i++)
         st = load_column(t, json_array_get(columns, i));
-    t->target = !st && target ? table_find(t, target) : -1;
-    if (!st && target && (t->target < 0 || t->column[t->target].kind == COLUMN_DROPPED))
+    st = st || !target ? st : table_set_targets(&good, &wrong, t, target);
+    for (int i = 0; i < t->n_targets; i++)
+        good &= t->column[t->targets[i]].kind != COLUMN_DROPPED;
+    if (!st && !good)
         st = FAIL(E_IO, "no column holds the target '%.60s'", target);
     st = st ? st : table_place_features(t);
     return status_prefix(st, "the run's table");

@@ -20,8 +20,6 @@ typedef struct {
     char head[SAMPLE_TEXT]; /* the cell of the first row */
 } Survey;
 
-static bool is_target(const Table *t, const Column *col) { return t->target >= 0 && col == &t->column[t->target]; }
-
 /* ---- options ---- */
 
 static Status read_word(int *out, const char *option, const char *word, const char *const *words, const char *forms)
@@ -51,48 +49,18 @@ static Status open_csv(Csv *c, Table *t, int *header, const TableOptions *how)
     return ST_OK;
 }
 
-/* The columns' names for an error, as many as there is room for. */
-static const char *list_names(char text[400], const Table *t)
-{
-    size_t len = 0;
-
-    *text = '\0';
-    for (int i = 0; i < t->n && len < 400 - 60; i++)
-        len += (size_t)snprintf(text + len, 400 - len, "%s'%.40s'", len ? ", " : "", t->column[i].name);
-    return text;
-}
-
-/* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
-static Column *take_name(Table *t, const char **list)
-{
-    Column *found = NULL;
-    size_t most = 0;
-
-    for (int i = 0; i < t->n; i++) {
-        const size_t n = strlen(t->column[i].name);
-
-        if (n >= most && !strncmp(*list, t->column[i].name, n) && (!(*list)[n] || (*list)[n] == '+')) {
-            found = &t->column[i];
-            most = n;
-        }
-    }
-    most = found ? most : strcspn(*list, "+");
-    *list += most + ((*list)[most] == '+');
-    return found;
-}
-
 /* Gives the columns of a list a kind.  `given` counts how often each column is in a list. */
 static void set_kinds(Table *t, const char *option, const char *list, ColumnKind kind, int *given, Problems *wrong)
 {
-    char names[400];
+    char names[TABLE_NAMES];
 
     for (const char *at = list; at && *at;) {
         const char *begin = at;
-        Column *col = take_name(t, &at);
+        Column *col = table_take_name(t, &at);
 
         if (!col)
             problems_add(wrong, "%s=%.*s: no such column (has: %s)", option, (int)strcspn(begin, "+"), begin,
-                         list_names(names, t));
+                         table_names(names, t));
         else if (given[col - t->column]++)
             problems_add(wrong, "%s=%s: the column is given twice", option, col->name);
         else {
@@ -206,7 +174,7 @@ static Status survey_file(Survey **out, Table *t, Csv *c, int header)
 }
 
 /* Decides a column's kind by what it holds, unless a list did. */
-static void find_kind(const Table *t, Column *col, const Survey *s, bool given, Problems *wrong)
+static void find_kind(Column *col, const Survey *s, bool given, Problems *wrong)
 {
     if (given || col->kind == COLUMN_DROPPED)
         return;
@@ -221,31 +189,57 @@ static void find_kind(const Table *t, Column *col, const Survey *s, bool given, 
                      "column '%.60s' holds %" PRId64 " numbers, but '%s' in line %" PRId64 ", as one of %" PRId64
                      ": mend this, or give category=%.60s or drop=%.60s",
                      col->name, s->numbers, s->text, s->line, s->texts, col->name, col->name);
-    else if (!s->texts && !s->numbers && !is_target(t, col))
+    else if (!s->texts && !s->numbers && !col->target)
         problems_add(wrong, "column '%.60s' holds no value: drop=%.60s", col->name, col->name);
+}
+
+static Status find_targets(Table *t, const char *list, Problems *wrong)
+{
+    const char *unknown;
+    char names[TABLE_NAMES];
+    bool good;
+
+    TRY(table_set_targets(&good, &unknown, t, list ? list : "target"));
+    if (!good && list)
+        problems_add(wrong, "target=%s: no such column, or given twice (has: %s)", unknown, table_names(names, t));
+    return ST_OK;
+}
+
+/* Targets of a class loss hold classes; several targets hold numbers. */
+static void check_targets(Table *t, const Survey *s, bool classes, Problems *wrong)
+{
+    for (int i = 0; i < t->n; i++) {
+        Column *col = &t->column[i];
+
+        if (col->target && col->kind == COLUMN_DROPPED)
+            problems_add(wrong, "drop=%s: it is the target", col->name);
+        else if (col->target && classes && t->n_targets == 1)
+            col->kind = COLUMN_CATEGORY;
+        else if (col->target && t->n_targets > 1 && col->kind == COLUMN_CATEGORY)
+            problems_add(wrong, "target=%s: several targets are numbers, and column '%.60s' holds categories%s%s",
+                         t->target_names, col->name, s[i].texts ? ", such as " : "", s[i].text);
+    }
+    if (classes && t->n_targets > 1)
+        problems_add(wrong, "target=%s: a class loss takes one column of classes", t->target_names);
 }
 
 static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
 {
     int *given = calloc((size_t)t->n + 1, sizeof *given);
-    const char *target = how->target ? how->target : "target";
     Problems wrong = { 0 };
-    char names[400];
+    Status st = given ? find_targets(t, how->target, &wrong) : FAIL_NOMEM();
 
-    if (!given)
-        return FAIL_NOMEM();
-    t->target = table_find(t, target);
-    if (t->target < 0 && how->target)
-        problems_add(&wrong, "target=%s: no such column (has: %s)", target, list_names(names, t));
+    if (st) {
+        free(given);
+        free(wrong.text);
+        return st;
+    }
     set_kinds(t, "numeric", how->numeric, COLUMN_NUMERIC, given, &wrong);
     set_kinds(t, "category", how->category, COLUMN_CATEGORY, given, &wrong);
     set_kinds(t, "drop", how->drop, COLUMN_DROPPED, given, &wrong);
     for (int i = 0; i < t->n; i++)
-        find_kind(t, &t->column[i], &s[i], given[i], &wrong);
-    if (t->target >= 0 && t->column[t->target].kind == COLUMN_DROPPED)
-        problems_add(&wrong, "drop=%s: it is the target", t->column[t->target].name);
-    else if (t->target >= 0 && how->classes)
-        t->column[t->target].kind = COLUMN_CATEGORY;
+        find_kind(&t->column[i], &s[i], given[i], &wrong);
+    check_targets(t, s, how->classes, &wrong);
     free(given);
     return problems_fail(&wrong, E_INVALID, "%s", t->path);
 }
@@ -259,7 +253,7 @@ static Status store_category(double *out, Table *t, Column *col, const char *cel
     double v;
 
     *out = (double)NAN;
-    if (is_target(t, col) && table_number(&v, cell, t->decimal_comma))
+    if (col->target && table_number(&v, cell, t->decimal_comma))
         cell = text_float64(number, v); /* 1 and 1.0 are one class */
     if (fitted) {
         found = table_find_category(col, cell);
@@ -277,7 +271,7 @@ static Status store_category(double *out, Table *t, Column *col, const char *cel
 static Status store_cell(double *out, Table *t, Column *col, const char *cell, int64_t line, bool fitted,
                          const TableOptions *how, Problems *wrong)
 {
-    const bool missing = table_is_missing(cell), target = is_target(t, col);
+    const bool missing = table_is_missing(cell), target = col->target;
 
     *out = (double)NAN;
     col->missing += missing;
@@ -395,6 +389,25 @@ void table_free(Table *t)
     arena_free(t->arena);
 }
 
+/* Where the classes are whole numbers below the number of the model's scores, adds those that no row has, so that each
+ * is its own number. */
+static Status add_classes(Table *t, int64_t scores)
+{
+    Column *col = t->target < 0 ? NULL : &t->column[t->target];
+    Category *unused;
+    char number[NUMBER_TEXT];
+    double v;
+
+    if (!col || col->kind != COLUMN_CATEGORY || scores > TABLE_MOST_CATEGORIES)
+        return ST_OK;
+    for (int i = 0; i < col->n_seen; i++)
+        if (!table_number(&v, col->seen[i]->text, false) || v < 0 || v >= (double)scores || v != floor(v))
+            return ST_OK;
+    for (int64_t i = 0; i < scores; i++)
+        TRY(table_category(&unused, t, col, text_float64(number, (double)i)));
+    return ST_OK;
+}
+
 static Status read_found(Table *t, Csv *c, const TableOptions *how)
 {
     Survey *s = NULL;
@@ -405,7 +418,9 @@ static Status read_found(Table *t, Csv *c, const TableOptions *how)
     TRY(survey_file(&s, t, c, header));
     st = find_kinds(t, s, how);
     free(s);
-    return st ? st : store_table(t, c, t->n, false, how);
+    TRY(st);
+    TRY(store_table(t, c, t->n, false, how));
+    return add_classes(t, how->scores);
 }
 
 /* ---- with the columns of another table ---- */
@@ -426,22 +441,22 @@ static Status match_names(Table *t, const Csv *c, const TableOptions *how)
                 problems_add(&wrong, "columns %d and %d are both called '%.60s'", col->at + 1, k + 1, col->name);
             col->at = k;
         }
-        if (col->at < 0 && col->kind != COLUMN_DROPPED && !(is_target(t, col) && how->lacks_target))
+        if (col->at < 0 && col->kind != COLUMN_DROPPED && !(col->target && how->lacks_target))
             problems_add(&wrong, "no column '%.60s', which the training data have", col->name);
     }
     return problems_fail(&wrong, E_IO, "%s, line %lld", t->path, (long long)c->row_line);
 }
 
-/* Takes the columns by their places, of which only the target's may be missing. */
+/* Takes the columns by their places, of which only the targets' may be missing. */
 static Status match_places(Table *t, const Csv *c, const TableOptions *how)
 {
-    const bool lacks = c->n == t->n - 1 && t->target >= 0 && how->lacks_target;
+    const bool lacks = c->n == t->n - t->n_targets && how->lacks_target;
 
     if (c->n != t->n && !lacks)
         return FAIL(E_IO, "%s, line %lld: expected %d columns, as the training data have, found %d", t->path,
                     (long long)c->row_line, t->n, c->n);
     for (int i = 0, at = 0; i < t->n; i++)
-        t->column[i].at = lacks && i == t->target ? -1 : at++;
+        t->column[i].at = lacks && t->column[i].target ? -1 : at++;
     return ST_OK;
 }
 
@@ -451,9 +466,9 @@ static Status read_fitted(Table *t, Csv *c, const TableOptions *how, const json_
     bool more, named;
 
     TRY(table_load(t, fitted));
-    if (how->target && (t->target < 0 || strcmp(how->target, t->column[t->target].name)))
+    if (how->target && (!t->target_names || strcmp(how->target, t->target_names)))
         return FAIL(E_INVALID, "%s: target=%s: the target of the training data is %s%s", t->path, how->target,
-                    t->target < 0 ? "none" : "target=", t->target < 0 ? "" : t->column[t->target].name);
+                    t->target_names ? "target=" : "none", t->target_names ? t->target_names : "");
     TRY(open_csv(c, t, &header, how));
     named = t->header;
     if (header < 2)
