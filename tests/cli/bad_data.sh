@@ -160,7 +160,7 @@ x, labels = r.normal(size=(20, 64)).astype("f"), r.integers(0, 10, 20)
 np.savez(f"{d}/text.npz", x=x, target=np.array(["cat", "dog"] * 10))
 np.savez(f"{d}/hot.npz", x=x, target=np.eye(10, dtype=int)[labels])
 np.savez(f"{d}/wide.npz", x=x, target=np.zeros((20, 11), "f"))
-np.savez(f"{d}/one.npz", x=x[:, :3], label=x[:, 0])
+np.savez(f"{d}/one.npz", x=x[:, :3], label=x[:, :2])
 np.savez(f"{d}/minus.npz", x=np.copysign(np.full_like(x, np.nan), -1), target=labels)
 np.savez(f"{d}/nhwc.npz", image=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
 np.savez(f"{d}/unnamed.npz", photos=r.normal(size=(20, 28, 28, 1)).astype("f"), target=labels)
@@ -195,7 +195,7 @@ for loss in mse bce-logits huber:2 l1; do
 done
 refused 1 "expected 'target' of that shape, found [32,11]" "$dpexec" models/mlp.onnx --data "$DIR/wide.npz" --loss mse --threads 1 --replicas 3
 check "not of classes" test -z "$(grep classes "$DIR/refused.err")"
-refused 1 "--loss mse compares output 'y' [8,1] element by element: expected 'label' of that shape, found [8]" \
+refused 1 "--loss mse compares output 'y' [8,1] element by element: expected 'label' of that shape, found [8,2]" \
     "$dpexec" eval "$DIR/one.onnx" --data "$DIR/one.npz" --loss mse --batch-size 8 --target label --threads 1
 check "nor here" test -z "$(grep classes "$DIR/refused.err")"
 images=("$dpexec" models/fashion_cnn.onnx --loss cross-entropy --steps 1 --threads 1)
