@@ -110,6 +110,27 @@ check "goes on with another metric" "${train[@]}" --metric accuracy --epochs 1 -
 samples=$(tail -1 "$DIR/through/metrics.jsonl" | grep -o '"train_samples":[0-9]*' | cut -d: -f2)
 check "and measures the rest" grep -q "\"train_samples\":$((samples - 6))\b" <(tail -1 "$DIR/cut/metrics.jsonl")
 
+# Evaluations of some batches: of samples that lie evenly over the set, by NumPy.
+py -c 'import numpy as n, sys
+d = n.load("tests/cli/metrics/absent.npz")
+at = n.arange(12) * len(d["x"]) // 12
+assert len(d["x"]) > 12 and len(set(at)) == 12
+n.savez(sys.argv[1] + "/evenly.npz", x=d["x"][at], target=d["target"][at])' "$DIR"
+arguments absent cross-entropy "confusion-matrix accuracy f1" --ignore-index=-1
+val=(--data $here/absent.npz --val $here/absent.npz --lr 0 --steps 2 --eval-every 1)
+evaluated() { grep -o '"eval_loss".*' | sed -E 's/,"samples".*|\}$//'; }
+for replicas in 1 3; do
+    evenly=$("$dpexec" eval "${args[@]}" --data "$DIR/evenly.npz" --replicas $replicas | evaluated)
+    check "two batches, $replicas" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 2 --replicas $replicas --out "$DIR/evenly$replicas"
+    check "lie evenly, $replicas: $evenly" test "$(evaluated <"$DIR/evenly$replicas/metrics.jsonl")" = "$(printf '%s\n' "$evenly" "$evenly")"
+done
+check "two batches, three processes" "$dpexec" launch -n 3 -- train "${args[@]}" "${val[@]}" --eval-batches 2 --out "$DIR/evenly_processes"
+check "are those of three replicas" same_run "$DIR/evenly3" "$DIR/evenly_processes"
+check "more batches than there are" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 100 --out "$DIR/more"
+check "all" "$dpexec" "${args[@]}" "${val[@]}" --out "$DIR/all"
+check "are all" same_run "$DIR/all" "$DIR/more"
+refused 2 "--eval-batches is how much of --val is evaluated: give --val or --val-split" "$dpexec" "${args[@]}" --data $here/absent.npz --eval-batches 2
+
 # In worlds, whose processes read their parts, beside training that changes nothing: all processes are told the same.
 while read -r size set metric; do
     read -r set loss metric flags value < <(grep "^$set [^ ]* $metric " $here/expected.txt)

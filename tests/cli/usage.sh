@@ -239,6 +239,7 @@ loss-scale dynamic:8:2:0.5:1:1
 loss-scale dynamic2
 checkpoint-every 0
 eval-every 0
+eval-batches 0
 VALUES
 
 refused 2 "--freeze 'nothing*' matches no parameter (graph-transform --parameters lists them)" "${train[@]}" --freeze 'nothing*'

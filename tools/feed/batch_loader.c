@@ -166,9 +166,32 @@ static void group_by_length(Loader *l, uint64_t *state)
         shuffle(l->order, batches, size, state);
 }
 
+static int64_t epoch_samples(const Loader *l)
+{
+    const int64_t all = l->data->samples, most = l->options.most_batches, size = l->options.batch_size;
+
+    return most && most < all / size ? most * size : all;
+}
+
+/* Orders the first epoch_samples, sample i being number i * all / epoch_samples of the data. */
+static void order_evenly(Loader *l)
+{
+    const int64_t n = epoch_samples(l), all = l->data->samples;
+    int64_t at = 0, rest = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        l->order[i] = at;
+        at += all / n;
+        if ((rest += all % n) >= n) {
+            rest -= n;
+            at++;
+        }
+    }
+}
+
 int64_t loader_batches(const Loader *l)
 {
-    int64_t n = l->data->samples, b = l->options.batch_size;
+    int64_t n = epoch_samples(l), b = l->options.batch_size;
 
     return l->options.drop_last ? n / b : (n + b - 1) / b;
 }
@@ -301,7 +324,7 @@ static void prepare_batch(Loader *l, Slot *s, int64_t index)
     bool all = false; /* a field is not split: all samples are needed */
 
     b->index = index;
-    b->samples = l->data->samples - index * l->options.batch_size;
+    b->samples = epoch_samples(l) - index * l->options.batch_size;
     b->samples = b->samples < l->options.batch_size ? b->samples : l->options.batch_size;
     b->part = l->part[b->samples < l->options.batch_size];
     b->bytes = b->file_bytes = 0;
@@ -616,8 +639,8 @@ Status loader_start(Loader *l, int64_t epoch, int64_t first)
             TRY(allocate_field(l, s, s->batch.n));
         s->open = s->full = false;
     }
-    for (int64_t i = 0; i < l->data->samples; i++)
-        l->order[i] = i;
+    if (l->data->samples)
+        order_evenly(l);
     if (l->options.balanced)
         draw_balanced(l, &state);
     else if (l->options.shuffle)

@@ -138,6 +138,8 @@ static void find_contradictions(Findings *f, const Args *a)
 
     if (args_has(a, "val") && args_has(a, "val-split"))
         find(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
+    if (args_has(a, "eval-batches") && !evaluates)
+        find(f, FAIL(E_INVALID, "--eval-batches is how much of --val is evaluated: give --val or --val-split"));
     if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
         find(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
     if (follows_metric(a) && !evaluates)
@@ -188,6 +190,7 @@ Status check_flags(Run *r)
     find(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
     find(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
     find(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
+    find(&f, args_int(&r->eval_batches, a, "eval-batches", 0, 1, INT64_MAX / 2));
     find(&f, args_int(&r->patience, a, "patience", 0, 1, 1000000000));
     find(&f, read_checkpoint_every(r));
     find(&f, read_time_limit(r));

@@ -22,6 +22,7 @@ void warn_of_eval(Run *r, bool ends)
 Status evaluate_now(Run *r)
 {
     const LoaderOptions how = { .batch_size = r->batch_size,
+                                .most_batches = r->eval_batches,
                                 .workers = r->workers,
                                 .log = r->eval_step < 0 ? report_log : NULL, /* broken samples are told once */
                                 .user = &r->progress };

@@ -133,7 +133,7 @@ static Status note_given(const Run *r)
     static const char *const same[] = { "epochs",           "steps",        "no-shuffle",      "drop-last",
                                         "eval-every",       "pad-multiple", "group-by-length", "monitor",
                                         "checkpoint-every", "patience",     "no-best",         "time-limit",
-                                        "augment",          "balanced",     "val-split" };
+                                        "augment",          "balanced",     "val-split",       "eval-batches" };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)

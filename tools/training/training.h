@@ -23,7 +23,7 @@ typedef struct {
     RunDir dir;
     Progress progress;
     bool across_epochs; /* groups of batches */
-    int64_t batch_size, accumulate, epochs, steps, eval_every;
+    int64_t batch_size, accumulate, epochs, steps, eval_every, eval_batches;
     int64_t save_steps, save_epochs; /* --checkpoint-every as N or Ne; 0: not so */
     double save_seconds, time_limit; /* --checkpoint-every as a time, --time-limit; 0: none */
     int64_t keep;                    /* checkpoints besides the best; 0: all */
