@@ -110,6 +110,57 @@ check "stopped by a signal" "${run[@]}" --epochs 60 --patience 4 --resume "$DIR/
 check "ends alike" same_run "$whole" "$DIR/killed"
 check "with the same best, too" same_best "$whole" "$DIR/killed"
 
+# ---- no best ----
+mkdir -p "$DIR/early/checkpoints"
+cp "$whole/best.onnx" "$whole/metrics.jsonl" "$DIR/early"       # of an attempt that ended before its first checkpoint
+cp "$whole/checkpoints/best" "$DIR/early/checkpoints"
+says "no best model: the run ended before its first evaluation" "${run[@]}" --epochs 60 --patience 4 --time-limit 0.000001s --out "$DIR/early"
+check "there is none" test ! -e "$DIR/early/best.onnx" -a ! -e "$DIR/early/checkpoints/best" -a -s "$DIR/early/best.1.onnx" -a -s "$DIR/early/model.onnx"
+check "goes on to one" "${run[@]}" --epochs 60 --patience 4 --resume "$DIR/early"
+check "and ends alike" same_best "$whole" "$DIR/early"
+cp -r "$DIR/crashed" "$DIR/late"
+says "no best model: the run ended before its first evaluation" "${run[@]}" --epochs 90 --monitor loss --time-limit 0.000001s --resume "$DIR/late"
+check "by another monitor" test ! -e "$DIR/late/best.onnx" -a ! -e "$DIR/late/checkpoints/best"
+"$python" - "$DIR" <<'PY'
+import sys
+import numpy as np
+np.savez(sys.argv[1] + "/one_class.npz", x=np.ones((6, 64), "f"), target=np.full((6, 10), np.nan))
+PY
+refused 1 "the evaluation loss of step 12 is nan" "$dpexec" "${flags[@]}" --epochs 2 --val "$DIR/one_class.npz"
+check "no number at all" grep -qx "no best model: eval loss was never a finite number" "$DIR/refused.out"
+
+# ---- a run's folder elsewhere, by its own flags ----
+check "to be moved" "${run[@]}" --epochs 60 --patience 4 --steps $((best + 6)) --out "$DIR/here"
+mkdir "$DIR/deep"
+mv "$DIR/here" "$DIR/deep/there"
+check "resumed there" "$dpexec" resume "$DIR/deep/there" --steps 360 --quiet
+check "ends as if it had stayed" same_run "$whole" "$DIR/deep/there"
+check "with its best" same_best "$whole" "$DIR/deep/there"
+check "to be left" "${run[@]}" --epochs 60 --patience 4 --steps $((best + 6)) --out "$DIR/left"
+check "goes on in another" "${run[@]}" --epochs 60 --patience 4 --resume "$DIR/left" --out "$DIR/taken"
+check "with the best of before" same_best "$whole" "$DIR/taken"
+check "beside its newest" test "$(checkpoints "$DIR/taken")" = "$best $last"
+
+# ---- a part of --data to evaluate on ----
+split=("$dpexec" "${flags[@]}" --val-split 0.3 --metric accuracy --epochs 60 --patience 3 --checkpoint-every 1e)
+check "a part of --data" "${split[@]}" --out "$DIR/part"
+tail -1 "$DIR/check.log" >"$DIR/said"
+read -r step value < <(chosen "$DIR/part" eval_accuracy max)
+ended=$(checkpoints "$DIR/part" | awk '{ print $NF }')
+per_epoch=$(grep -c '"epoch":1,' "$DIR/part/metrics.jsonl")
+check "its patience" test "$ended" = $((step + 3 * per_epoch))
+check "its last line" grep -qx "stopped early at epoch $((ended / per_epoch)); best epoch $((step / per_epoch)): eval accuracy $value -> $DIR/part/best.onnx" "$DIR/said"
+check "its checkpoints" test "$(checkpoints "$DIR/part")" = "$(printf '%s\n' "$step" $((ended - per_epoch)) "$ended" | sort -un | paste -sd' ')"
+how=--out
+for _ in $(seq 40); do
+    "${split[@]}" --time-limit 0.02s $how "$DIR/parts" >"$DIR/log" 2>&1 || { fail "a time limit beside --val-split"; cat "$DIR/log"; break; }
+    how=--resume
+    grep -q '^stopped early' "$DIR/log" && break
+done
+check "to the end of a part" "${split[@]}" $how "$DIR/parts"
+check "however it is stopped" same_run "$DIR/part" "$DIR/parts"
+check "its best" same_best "$DIR/part" "$DIR/parts"
+
 # ---- several processes ----
 check "three replicas" "${run[@]}" --replicas 3 --epochs 60 --patience 3 --keep 1 --out "$DIR/one"
 for level in none optimizer; do
@@ -156,6 +207,27 @@ check "follows accuracy" "${run[@]}" --epochs 30 --monitor accuracy --lr-schedul
 check "as MODE max does" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2:0.0001:rel:0:0:max --out "$DIR/mode"
 check "the same rates" same_run "$DIR/level" "$DIR/mode"
 check "lower in the end" test "$(grep -o '"lr":[^,]*' "$DIR/level/metrics.jsonl" | sort -u | wc -l)" -gt 2
+
+rates() { grep -o '"lr":[^,]*' "$1/metrics.jsonl"; }
+check "without --monitor" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2 --out "$DIR/by-default"
+check "as with it" same_run "$DIR/level" "$DIR/by-default"
+check "the loss" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2 --monitor loss --out "$DIR/by-loss"
+check "is MODE min" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2:0.0001:rel:0:0:min --out "$DIR/min"
+check "of the same rates" test "$(rates "$DIR/by-loss")" = "$(rates "$DIR/min")"
+differ "$DIR/level/model.onnx" "$DIR/by-loss/model.onnx" >/dev/null || fail "loss and accuracy lower the rate alike"
+check "before plateaus followed metrics" "${run[@]}" --epochs 9 --lr-schedule plateau:0.5:2 --monitor loss --out "$DIR/earlier"
+check "a run goes on" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2 --resume "$DIR/earlier"
+check "with the loss" test "$(rates "$DIR/by-loss")" = "$(rates "$DIR/earlier")"
+loud=()
+for argument in "${run[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
+says "--lr-schedule plateau follows the eval accuracy" "${loud[@]}" --epochs 1 --lr-schedule plateau --out none
+says "--lr-schedule plateau follows the eval loss" "${loud[@]}" --epochs 1 --lr-schedule plateau --monitor loss --out none
+says "--lr-schedule plateau follows the eval perplexity" "${loud[@]}" --metric perplexity --epochs 1 --lr-schedule plateau --monitor perplexity --out none
+says "--lr-schedule plateau follows the train loss" "$dpexec" "${flags[@]/--quiet/--no-shuffle}" --epochs 1 --lr-schedule plateau --out none
+refused 2 "its MODE is for metrics that should fall, and it follows accuracy, which should rise: give another --monitor, or max" \
+    "${run[@]}" --metric perplexity --lr-schedule plateau:0.5:2:0.0001:rel:0:0:min-metric
+refused 2 "its MODE is for metrics that should rise, and it follows perplexity, which should fall: give another --monitor, or min-metric" \
+    "${run[@]}" --metric perplexity --monitor perplexity --group '*:schedule=plateau:0.5:2:0.0001:rel:0:0:max'
 
 # ---- what is refused ----
 refused 2 "without --val there are no evaluations to choose a model by: leave out: --monitor; --patience; --no-best" \

@@ -122,7 +122,7 @@ CASES = [
      "body:*:lr=0.01", schedule_of_all, 1),
     ("schedule-of-each", "--optimizer rmsprop --lr 0.03 --group body:*:schedule=multi-step:2,5:0.3,lr=0.01 --group "
      "*:schedule=multi-step:2,5:0.3", schedule_of_all, 1),
-    ("plateaus", "--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05:rel:1 --group "
+    ("plateaus", "--lr 2 --momentum 0.8 --lr-schedule plateau:0.5:0:0.05:rel:1:0:min --group "
      "body:*:lr=1,schedule=plateau:0.3:1:0.01:abs:0:0.15:max --val tests/cli/groups/data.npz --metric accuracy --eval-every 1", plateaus, 1),
     ("plateau-of-training", "--lr 1.5 --momentum 0.8 --lr-schedule plateau:0.5:0:0.4", plateau_of_training, 1),
     ("norm", "--lr 0.5 --momentum 0.5 --clip-norm 0.2", plain(0.5, lambda p: clip.clip_grad_norm_(p.values(), 0.2)), 1),

@@ -80,6 +80,10 @@ check "they are" test "$(grep -c '' "$DIR/run/metrics.1.jsonl")" = 3
 check "the arguments too" grep -qx '{}' "$DIR/run/args.1.json"
 check "the run is whole" test "$(grep -c '"loss"' "$DIR/run/metrics.jsonl")" = $last
 attempt 2
+touch "$DIR/run/best.onnx"
+check "an earlier best model" "${run[@]}" --steps $last --out "$DIR/run"
+check "is kept beside this run's" test -s "$DIR/run/best.onnx" -a -e "$DIR/run/best.1.onnx" -a ! -s "$DIR/run/best.1.onnx"
+attempt 2
 cp "$DIR/run/metrics.jsonl" "$DIR/run/metrics.1.jsonl"
 says "there is no checkpoint: the run begins again" "${run[@]}" --steps $last --resume "$DIR/run"
 check "beside an earlier one" test -e "$DIR/run/metrics.2.jsonl" -a -e "$DIR/run/model.onnx"

@@ -3,7 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "tools/training/checkpoint_note.h"
 
 /* Whether the metric of the run is named so: "recall" and "recall:macro" both name recall:macro. */
 static bool names_metric(const char *name, const char *metric)
@@ -81,6 +84,56 @@ void monitor_text(char text[MONITOR_TEXT + 8], const Monitor *m)
     snprintf(text, MONITOR_TEXT + 8, "%s:%s", m->name, m->rises ? "max" : "min");
 }
 
+Monitor monitor_metric(const Monitor *m, const Args *a)
+{
+    const dpx_metric_info first = find_metric(a, NULL);
+    Monitor out = { .rises = first.name && !first.falls };
+
+    if (!*m->name || strcmp(m->name, "loss"))
+        return *m;
+    snprintf(out.name, sizeof out.name, "%s", first.name ? first.name : "");
+    return out;
+}
+
+#define PLATEAU "plateau"
+
+/* Checks the MODE of a plateau in the text of --lr-schedule or --group. */
+static Status check_mode(const Monitor *metric, const char *flag, const char *text)
+{
+    const char *plateau = strstr(text, PLATEAU);
+    const bool rises = plateau && strstr(plateau, ":max"), falls = plateau && strstr(plateau, ":min-metric");
+
+    if (!*metric->name || (!rises && !falls) || (metric->rises ? rises : falls))
+        return ST_OK;
+    return FAIL(E_INVALID,
+                "--%s %s: its MODE is for metrics that should %s, and it follows %s, which should %s: give another "
+                "--monitor, or %s",
+                flag, text, rises ? "rise" : "fall", metric->name, rises ? "fall" : "rise",
+                rises ? "min-metric" : "max");
+}
+
+static Status check_modes(const Monitor *m, const Args *a)
+{
+    const Monitor metric = monitor_metric(m, a);
+
+    TRY(check_mode(&metric, "lr-schedule", dpx_options_get(a->options, "lr-schedule")));
+    for (int i = 0; i < a->n_given; i++)
+        if (!strcmp(a->given[i].name, "group"))
+            TRY(check_mode(&metric, "group", a->given[i].value));
+    return ST_OK;
+}
+
+/* Did the run that is resumed have this schedule, from before a plateau followed the metric by default? */
+static bool is_kept(const Args *a, const char *schedule)
+{
+    char *was =
+        args_has(a, "resume") && !args_has(a, "monitor") ? note_find(args_value(a, "resume"), "lr-schedule") : NULL;
+    const bool kept = was && !strcmp(was, schedule);
+
+    free(was);
+    return kept;
+}
+
 Status monitor_lead_schedule(const Monitor *m, const Args *a)
 {
     enum { BEFORE_MODE = 6 /* arguments of plateau */ };
@@ -88,15 +141,15 @@ Status monitor_lead_schedule(const Monitor *m, const Args *a)
     char text[256], colons[BEFORE_MODE + 2] = "";
     int n = 0;
 
-    if (!args_has(a, "monitor") || strncmp(given, "plateau", strlen("plateau")) != 0 || !strcmp(m->name, "loss"))
-        return ST_OK;
     for (const char *c = given; *c; c++)
         n += *c == ':';
-    if (n > BEFORE_MODE) /* MODE is given */
-        return ST_OK;
+    if (!*m->name || strncmp(given, PLATEAU, strlen(PLATEAU)) != 0 || n > BEFORE_MODE || !strcmp(m->name, "loss") ||
+        is_kept(a, given))
+        return check_modes(m, a);
     memset(colons, ':', (size_t)(BEFORE_MODE + 1 - n));
     snprintf(text, sizeof text, "%s%s%s", given, colons, m->rises ? "max" : "min-metric");
-    return (Status)dpx_options_set(a->options, "lr-schedule", text);
+    TRY((Status)dpx_options_set(a->options, "lr-schedule", text));
+    return check_modes(m, a);
 }
 
 bool best_take(BestSoFar *b, const Monitor *m, double value, int64_t step, int64_t epoch)

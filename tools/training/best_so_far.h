@@ -22,13 +22,17 @@ typedef struct {
 
 static const BestSoFar BEST_NONE = { .step = -1, .counted = -1 };
 
-/* Reads --monitor METRIC[:max|min].  Its default is the run's metric if that is one number, else the loss.  E_INVALID:
+/* Reads --monitor METRIC[:max|min].  Its default is the first metric that is a number, else the loss.  E_INVALID:
  * the run measures no such metric.  Without `evaluates` nothing is monitored, and flags that need evaluations are
  * errors. */
 Status monitor_read(Monitor *out, const Args *a, bool evaluates) CHECKED;
 /* "accuracy:max" */
 void monitor_text(char text[MONITOR_TEXT + 8], const Monitor *m);
-/* Lets a plateau schedule that names no MODE follow the monitor that the user gave. */
+/* The metric that schedules with MODE max or min-metric follow: the monitored one, or beside the loss the first of
+ * those that are numbers.  An empty name: there is none. */
+Monitor monitor_metric(const Monitor *m, const Args *a);
+/* Lets a plateau schedule that names no MODE follow the monitor, unless a run is resumed whose schedule named none and
+ * followed the loss.  E_INVALID: a MODE is for metrics of the other direction than the one that is followed. */
 Status monitor_lead_schedule(const Monitor *m, const Args *a) CHECKED;
 
 /* Counts an evaluation at `step` of `epoch`, and returns whether its value is the best so far.  A value that is not

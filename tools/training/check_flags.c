@@ -123,8 +123,7 @@ static void find_files(Findings *f, const Args *a)
         find(f, feed_check_source(a, "val"));
 }
 
-/* Whether the run's schedule follows the metric of evaluations. */
-static bool follows_metric(const Args *a)
+bool follows_metric(const Args *a)
 {
     const char *s = dpx_options_get(a->options, "lr-schedule");
 

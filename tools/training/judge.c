@@ -80,16 +80,10 @@ Status judge_now(Run *r, bool within)
     return write_best(r);
 }
 
-/* The metric that schedules follow: the monitored one, or the first of those that are numbers. */
+/* The metric that schedules follow. */
 static double followed(const Run *r)
 {
-    int i = 0;
-
-    if (strcmp(r->facts.monitor.name, "loss") != 0)
-        return monitored(r);
-    while (i < r->last_eval.metrics.n && !r->last_eval.metrics.list[i].info.number)
-        i++;
-    return i < r->last_eval.metrics.n ? r->last_eval.metrics.list[i].is.value : (double)NAN;
+    return metrics_value(&r->last_eval.metrics, monitor_metric(&r->facts.monitor, r->args).name);
 }
 
 /* Schedules come first, because the checkpoint of a best model holds what they have seen. */

@@ -216,6 +216,17 @@ static void tell_settings(Run *r)
                   r->steps == 1 ? "" : "s");
 }
 
+/* Prints which figure a plateau follows. */
+static void tell_plateau(Run *r)
+{
+    const char *schedule = dpx_options_get(r->args->options, "lr-schedule");
+    const Monitor metric = monitor_metric(&r->facts.monitor, r->args);
+
+    if (!strncmp(schedule, "plateau", strlen("plateau")))
+        progress_line(&r->progress, "--lr-schedule plateau follows the %s %s", r->val.data ? "eval" : "train",
+                      follows_metric(r->args) ? metric.name : "loss");
+}
+
 /* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
@@ -282,8 +293,10 @@ Status open_run(Run *r)
                 r->dir.path, r->dir.aside);
     }
 
-    if (!r->progress.quiet)
+    if (!r->progress.quiet) {
         tell_settings(r);
+        tell_plateau(r);
+    }
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);

@@ -97,25 +97,37 @@ Status run_dir_check_resume(bool *kept, const char *path, bool owns)
                : ST_OK;
 }
 
-/* Renames metrics.jsonl and args.json of an earlier attempt to metrics.K.jsonl and args.K.json, K being the first
- * number that is free. */
-static Status rename_old_metrics(RunDir *r)
+/* Renames the file of an earlier attempt; there may be none. */
+static Status rename_old(const RunDir *r, const char *name, const char *to)
 {
-    char from[4096], to[4096], args[32];
+    char from[4096], new[4096];
+
+    return rename(run_dir_file(r, name, from), run_dir_file(r, to, new)) && errno != ENOENT
+               ? FAIL(E_IO, "%s: cannot rename to %s: %s", from, new, strerror(errno))
+               : ST_OK;
+}
+
+/* Renames metrics.jsonl, args.json and best.onnx of an earlier attempt to metrics.K.jsonl, args.K.json and best.K.onnx,
+ * K being the first number that is free. */
+static Status rename_old_files(RunDir *r)
+{
+    char path[4096], args[32], best[32];
     struct stat s;
     int k = 0;
 
-    if (stat(run_dir_file(r, "metrics.jsonl", from), &s) || !s.st_size)
+    if (stat(run_dir_file(r, "metrics.jsonl", path), &s) || !s.st_size)
         return ST_OK;
     do {
         snprintf(r->aside, sizeof r->aside, "metrics.%d.jsonl", ++k);
         snprintf(args, sizeof args, "args.%d.json", k);
-    } while (has_file(r->path, r->aside) || has_file(r->path, args));
-    if (rename(from, run_dir_file(r, r->aside, to)))
-        return FAIL(E_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
-    if (rename(run_dir_file(r, "args.json", from), run_dir_file(r, args, to)) && errno != ENOENT)
-        return FAIL(E_IO, "%s: cannot rename to %s: %s", from, to, strerror(errno));
-    return ST_OK;
+        snprintf(best, sizeof best, "best.%d.onnx", k);
+    } while (has_file(r->path, r->aside) || has_file(r->path, args) || has_file(r->path, best));
+    TRY(rename_old(r, "metrics.jsonl", r->aside));
+    TRY(rename_old(r, "args.json", args));
+    TRY(rename_old(r, "best.onnx", best));
+    return unlink(run_dir_file(r, "checkpoints/best", path)) && errno != ENOENT && errno != ENOTDIR
+               ? FAIL(E_IO, "%s: cannot remove: %s", path, strerror(errno))
+               : ST_OK;
 }
 
 Status run_dir_check_folder(const char *path)
@@ -204,7 +216,7 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     if (ftruncate(out->lock, 0) || pwrite(out->lock, text, (size_t)n, 0) != n) /* for those who find the lock */
         return FAIL(E_IO, "%s/.lock: cannot write: %s", path, strerror(errno));
     if (!resume)
-        TRY(rename_old_metrics(out));
+        TRY(rename_old_files(out));
     if (!(out->metrics = fopen(run_dir_file(out, "metrics.jsonl", file), "a")))
         return FAIL(E_IO, "%s: cannot write: %s", file, strerror(errno));
     return resume ? read_bookkeeping(out) : ST_OK;

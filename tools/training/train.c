@@ -32,7 +32,9 @@ static const Flag flags[] = {
     { "checkpoint-every", "EVERY",
       "steps between checkpoints (500), epochs (1e) or a time (90s, 10m, 2h) [only at the end]" },
     { "keep", "K", "newest checkpoints that stay, besides the best one's; all [2]" },
-    { "monitor", "METRIC[:max|min]", "figure of --val that decides which model is the best [--metric, else loss]" },
+    { "monitor", "METRIC[:max|min]",
+      "figure of --val that decides which model is the best, and that --lr-schedule plateau follows [the first "
+      "--metric, else loss]" },
     { "patience", "N", "stop after N evaluations in a row without a better one [never]" },
     { "no-best", NULL, "write no best.onnx" },
     { "time-limit", "TIME", "stop after this time (90s, 10m, 2h) and write all files; --resume goes on" },
@@ -99,6 +101,15 @@ Status agree_on_end(Run *r, bool over)
     return ST_OK;
 }
 
+/* Prints why a run with evaluations has no best model. */
+static void print_no_best(Run *r)
+{
+    if (r->at.best.counted < 0)
+        progress_result(&r->progress, "no best model: the run ended before its first evaluation\n");
+    else
+        progress_result(&r->progress, "no best model: eval %s was never a finite number\n", r->facts.monitor.name);
+}
+
 /* Prints what the run has come to.  The last line is that of an early stop, else the path of the model. */
 static Status print_result(Run *r)
 {
@@ -127,6 +138,8 @@ static Status print_result(Run *r)
         describe_best(text, r);
     if (best && !r->early)
         progress_result(&r->progress, "%s\n", text);
+    if (r->val.data && !best)
+        print_no_best(r);
     if (r->has_dir)
         progress_result(&r->progress, "model: %s\n", run_dir_file(&r->dir, "model.onnx", path));
     if (r->early && r->eval_every)
