@@ -59,15 +59,39 @@ static const char *why_taken(const Column *col)
 {
     if (col->target)
         return "is the target";
+    if (col->kind == COLUMN_TEXT)
+        return "has texts, which an input gets alone";
     return col->kind == COLUMN_DROPPED ? "is dropped" : "is given twice";
+}
+
+/* Gives the column of texts to an input; NULL: of no model. */
+static void take_text(Division *d, const dpx_info *in, const char *array)
+{
+    TextColumn *x = &d->s->text;
+
+    if (x->input)
+        problems_add(&d->wrong,
+                     "the column of texts '%.60s' feeds the model's inputs '%.80s' and '%.80s': --map %.80s=%s",
+                     x->column, x->input, in->name, in->name, x->column);
+    if (in && (!is_integer(in->dtype) || in->rank != 2))
+        problems_add(&d->wrong,
+                     "input '%.80s' takes no token ids of shape [N,T]: expected int64 or int32, for the texts "
+                     "of column '%.60s'",
+                     in->name, x->column);
+    x->input = in ? in->name : x->column;
+    x->array = array ? array : x->input;
 }
 
 static void add_listed(Division *d, int i, const char *list, bool by_run)
 {
-    FeatureTensor *to = add_tensor(d, &d->c->input[i], by_run ? NULL : list);
+    const bool texts = d->s->text.column && !strcmp(list, d->s->text.column);
+    FeatureTensor *to = texts ? NULL : add_tensor(d, &d->c->input[i], by_run ? NULL : list);
     const Table *t = d->s->t;
 
-    for (const char *at = list; *at;) {
+    d->s->listed = true;
+    if (texts)
+        take_text(d, &d->c->input[i], by_run ? NULL : list);
+    for (const char *at = list; to && *at;) {
         const char *begin = at;
         const Column *col = table_take_name(d->s->t, &at);
         char names[TABLE_NAMES];
@@ -80,7 +104,6 @@ static void add_listed(Division *d, int i, const char *list, bool by_run)
         else
             take_column(d, to, (int)(col - t->column));
     }
-    d->s->listed = true;
 }
 
 static void add_rest(Division *d, const dpx_info *in)
@@ -99,7 +122,9 @@ static void divide(Division *d)
     const SourceContext *c = d->c;
     const dpx_info *rest = NULL;
     bool by_run, listed[MOST_INPUTS] = { false };
-    int inputs = c->inputs < MOST_INPUTS - 1 ? c->inputs : MOST_INPUTS - 1;
+    const char *text = d->s->text.column;
+    const int inputs = c->inputs < MOST_INPUTS - 1 ? c->inputs : MOST_INPUTS - 1;
+    bool left = false;
 
     for (int i = 0; i < inputs; i++)
         if ((listed[i] = list_of(c, i, &by_run) != NULL))
@@ -108,8 +133,13 @@ static void divide(Division *d)
         const char *name = c->input[i].name;
         const int column = table_find(d->s->t, name);
 
-        if (listed[i] || !strcmp(name, "target"))
+        if (listed[i] || !strcmp(name, "target") || (text && c->extent && c->extent[i] && column < 0))
             continue;
+        if (text && !d->s->text.input && is_integer(c->input[i].dtype) && c->input[i].rank == 2 &&
+            (column < 0 || column == table_find(d->s->t, text))) {
+            take_text(d, &c->input[i], NULL);
+            continue;
+        }
         if (c->inputs > 1 && column >= 0 && d->left[column])
             take_column(d, add_tensor(d, &c->input[i], NULL), column);
         else if (rest)
@@ -120,8 +150,14 @@ static void divide(Division *d)
         else
             rest = &c->input[i];
     }
-    if (rest || !d->s->n)
+    for (int i = 0; i < d->s->t->n; i++)
+        left |= d->left[i];
+    if (rest || (!d->s->n && !text) || (!c->inputs && left))
         add_rest(d, rest);
+    if (text && !c->inputs)
+        take_text(d, NULL, NULL);
+    else if (text && !d->s->text.input)
+        problems_add(&d->wrong, "the model has no input of integers [N,T] for the token ids of column '%.60s'", text);
 }
 
 Status csv_divide(TableSource *s, const SourceContext *c)
@@ -134,7 +170,7 @@ Status csv_divide(TableSource *s, const SourceContext *c)
         return FAIL_NOMEM();
     }
     for (int i = 0; i < s->t->n; i++)
-        d.left[i] = !s->t->column[i].target && s->t->column[i].kind != COLUMN_DROPPED;
+        d.left[i] = table_is_feature(s->t, i);
     divide(&d);
     free(d.left);
     return problems_fail(&d.wrong, E_INVALID, "%s", s->t->path);
@@ -144,6 +180,10 @@ json_t *csv_lists(const TableSource *s)
 {
     json_t *lists = json_object();
 
+    if (lists && s->text.input && json_object_set_new(lists, s->text.input, json_string(s->text.column))) {
+        json_decref(lists);
+        return NULL;
+    }
     for (int i = 0; i < s->n && lists; i++) {
         char *text;
         size_t size = 1;
@@ -231,18 +271,17 @@ static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t 
     return ST_OK;
 }
 
-/* The model's input of a tensor; NULL: unknown. */
-static const dpx_info *input_of(const FeatureTensor *to, const SourceContext *c)
+const dpx_info *csv_input(const SourceContext *c, const char *name)
 {
     for (int i = 0; i < c->inputs; i++)
-        if (!strcmp(c->input[i].name, to->name))
+        if (!strcmp(c->input[i].name, name))
             return &c->input[i];
     return NULL;
 }
 
 Status csv_check(const TableSource *s, const FeatureTensor *to, const SourceContext *c, int64_t rows)
 {
-    const dpx_info *in = input_of(to, c);
+    const dpx_info *in = csv_input(c, to->name);
     const int width = csv_width(s, to);
     char list[MOST_LINE] = "";
     size_t len = 0;

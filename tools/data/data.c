@@ -66,6 +66,7 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
         mapped_close(&m);
         free(a->memory);
         free(a->name);
+        free(a->row);
         return st;
     }
     d->array = grown;

@@ -51,11 +51,13 @@ struct Array {
     uint64_t identity; /* with `fetch`: a digest of all that determines the samples: names, sizes, options */
     Rows *row; /* [dim[0]] the rows of each sample of sequences (tools/data/sequences.c), each row of dim[2..]; dim[1]
                 * is the length of the longest.  NULL: every sample has all of dim[1..] */
-    int64_t rows;       /* stored rows of sequences */
-    bool describes;     /* it is another array's offsets or lengths */
-    bool swapped;       /* elements are big-endian */
-    bool texts;         /* the caller takes strings, too, which have dtype DPX_STRING */
-    int64_t width;      /* of strings: code points of an element (tools/data/npy_text.h) */
+    int64_t rows;   /* stored rows of sequences */
+    int64_t pad_to; /* positions to which sequences are padded, where the model fixes none; 0: the source leaves it */
+    double padding; /* number that pads them, unless --padding says another */
+    bool describes; /* it is another array's offsets or lengths */
+    bool swapped;   /* elements are big-endian */
+    bool texts;     /* the caller takes strings, too, which have dtype DPX_STRING */
+    int64_t width;  /* of strings: code points of an element (tools/data/npy_text.h) */
     Normalisation norm; /* when converted to a float type */
     Mapped map;         /* that `data` points into; empty when another array owns it */
     int64_t unpacked;   /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
@@ -94,7 +96,7 @@ int64_t dataset_row(const Dataset *d, int64_t sample); /* the row of a sample in
 Status dataset_view(Dataset **out, const Dataset *d, const int64_t *row, int64_t n) CHECKED;
 
 /* ---- for the formats: tools/data/data_*.c ---- */
-/* Takes the mapping, the memory and the name, also when it fails. */
+/* Takes the mapping, the memory, the name and the rows of sequences, also when it fails. */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;
 /* Completes the set when all arrays have been added: finds the sequences.  The number of samples is that of the first
  * array, until the model says which arrays hold samples (tools/feed/feed_roles.c). */

@@ -15,6 +15,10 @@ static const DataOption options[] = {
     { "numeric", "COL+COL", "columns of numbers, whatever they look like" },
     { "category", "COL+COL", "columns of categories, though they look like numbers" },
     { "drop", "COL+COL", "columns to leave out" },
+    { "text", "COL", "a column of texts, whose token ids feed the model" },
+    { "tokenizer", "FILE.json", "byte-level BPE of these texts [each byte is a token]" },
+    { "block", "T", "token ids of a sample: longer texts are cut [the length that the model's input fixes]" },
+    { "padding", "ID", "the id behind shorter texts [the tokenizer's, else 0]" },
     { "header", "yes|no", "whether the first row has the columns' names [as it looks]" },
     { "delimiter", "WORD", "comma, semicolon, tab or pipe [the one that divides all rows alike]" },
     { "decimal", "point|comma", "how numbers are written [point]" },
@@ -26,11 +30,10 @@ static void free_source(void *p)
     TableSource *s = p;
 
     table_free(s->t);
+    csv_text_close(&s->text);
     free(s->column);
     free(s);
 }
-
-static bool is_feature(const Table *t, int i) { return !t->column[i].target && t->column[i].kind != COLUMN_DROPPED; }
 
 /* ---- arrays ---- */
 
@@ -98,7 +101,7 @@ static Status identify(uint64_t *out, const Table *t)
     free(text);
     for (int64_t row = 0; row < t->rows; row++)
         for (int i = 0; i < t->n; i++) {
-            const double v = is_feature(t, i) ? table_value(t, i, row) : 0;
+            const double v = table_is_feature(t, i) ? table_value(t, i, row) : 0;
             const bool none = isnan(v) || (t->column[i].kind == COLUMN_CATEGORY && v < 0);
 
             *out = none ? hash_int(*out, i) : hash_bytes(*out, &v, sizeof v);
@@ -167,7 +170,7 @@ static Status drop_unused(Dataset *d, const TableSource *s)
     int n = 0;
 
     for (int i = 0; i < s->t->n; i++) {
-        bool used = !is_feature(s->t, i);
+        bool used = !table_is_feature(s->t, i);
 
         for (int k = 0; k < s->n && !used; k++)
             for (int c = 0; c < s->tensor[k].n; c++)
@@ -224,18 +227,34 @@ static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *train
                : ST_OK;
 }
 
+/* Adds the token ids of the texts, behind the tensors. */
+static Status add_text(Dataset *d, TableSource *s, const SourceContext *c)
+{
+    char *note;
+    Status st;
+
+    if (!s->text.column)
+        return ST_OK;
+    TRY(csv_text_add(d, &note, &s->text, s->t, csv_input(c, s->text.input)));
+    st = note ? add_note(d, s->t->path, note, "") : ST_OK;
+    free(note);
+    return st;
+}
+
 static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
 {
-    const TableOptions how = { .target = source_value(source, "target"),
-                               .numeric = source_value(source, "numeric"),
-                               .category = source_value(source, "category"),
-                               .drop = source_value(source, "drop"),
-                               .header = source_value(source, "header"),
-                               .delimiter = source_value(source, "delimiter"),
-                               .decimal = source_value(source, "decimal"),
-                               .classes = c->target == DPX_TARGET_CLASSES,
-                               .scores = c->scores,
-                               .lacks_target = c->target == DPX_TARGET_NONE };
+    TableOptions how = { .target = source_value(source, "target"),
+                         .numeric = source_value(source, "numeric"),
+                         .category = source_value(source, "category"),
+                         .drop = source_value(source, "drop"),
+                         .text = source_value(source, "text"),
+                         .take_text = csv_text_take,
+                         .header = source_value(source, "header"),
+                         .delimiter = source_value(source, "delimiter"),
+                         .decimal = source_value(source, "decimal"),
+                         .classes = c->target == DPX_TARGET_CLASSES,
+                         .scores = c->scores,
+                         .lacks_target = c->target == DPX_TARGET_NONE };
     const json_t *fitted = json_object_get(c->fitted, fitted_key);
     TableSource *s;
 
@@ -249,11 +268,16 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     d->maker = s;
     d->free_maker = free_source;
     s->fitted = fitted != NULL;
+    if (fitted && how.text && !json_object_get(fitted, "text"))
+        return FAIL(E_INVALID, "%s: text=%s: training took no texts", source->text, how.text);
+    TRY(csv_text_open(&s->text, source, json_object_get(fitted, "text")));
+    how.user = &s->text;
     TRY(table_read(&s->t, source->path, &how, fitted));
     if (s->t->target < 0 && !how.lacks_target)
         return FAIL(E_INVALID, "%s: which column is the target? target=%.60s, or another column", source->text,
                     s->t->column[s->t->n - 1].name);
     TRY(add_arrays(d, s, c));
+    TRY(add_text(d, s, c));
     if (!s->fitted)
         TRY(drop_unused(d, s));
     if (!s->fitted) /* classes are those of all rows */
@@ -277,6 +301,9 @@ static Status fit_csv(Dataset *d, const SourceContext *c, const int64_t *row, in
     TRY(note_unseen(d, s, row, n));
     if (c->fitted && json_object_set_new(c->fitted, fitted_key, table_fitted(s->t)))
         return FAIL_NOMEM();
+    if (c->fitted && s->text.column &&
+        json_object_set_new(json_object_get(c->fitted, fitted_key), "text", csv_text_fitted(&s->text)))
+        return FAIL_NOMEM();
     if (c->fitted && s->listed && json_object_set_new(json_object_get(c->fitted, fitted_key), "inputs", csv_lists(s)))
         return FAIL_NOMEM();
     return finish_arrays(d, s, c);
@@ -290,6 +317,8 @@ static Status write_csv(const Dataset *d, const char *folder)
     const TableSource *s = d->maker;
     char path[4096];
 
+    if (!s->n) /* of texts alone */
+        return ST_OK;
     if (snprintf(path, sizeof path, "%s/preprocess.onnx", folder) >= (int)sizeof path)
         return FAIL(E_INVALID, "%s: the path is too long", folder);
     return preprocess_write(s->t, s->tensor, s->n, path);

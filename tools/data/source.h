@@ -40,8 +40,9 @@ typedef struct {
 
 /* Facts beside the source that a format may need. */
 typedef struct {
-    const dpx_info *input;     /* [inputs] of the model */
-    int inputs;                /* 0: unknown */
+    const dpx_info *input; /* [inputs] of the model */
+    int inputs;            /* 0: unknown */
+    const bool *extent;    /* [inputs] whether it gets lengths or a mask where there are sequences; NULL: none does */
     const char *const *mapped; /* [inputs] the array that --map names; NULL: none, or for all inputs */
     Normalisation norm;        /* by --mean and --std, of at least one channel */
     bool training;             /* the source is --data of a training run */

@@ -316,6 +316,9 @@ static void add_input(Feed *f, const Args *a, const dpx_info *in, const Array *a
     check_shape(in, &field, wrong);
     if (length_axis >= 0 && in->rank > length_axis && in->dim[length_axis] > 0)
         field.fixed = in->dim[length_axis];
+    else if (length_axis >= 0)
+        field.fixed = array->pad_to;
+    field.padding = array->row && array_holds(field.dtype, array->padding) ? array->padding : 0;
     feed_add(f, field, wrong);
 }
 

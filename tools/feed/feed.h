@@ -124,6 +124,8 @@ Status feed_check_target(const Feed *f, const Feed *train) CHECKED;
 /* Whether an input that no array feeds gets the lengths or a mask of sequences.  *of: the array of these; NULL: not
  * given. */
 bool feed_is_extent(FieldKind *kind, const char **of, const Feed *f, const Args *a, const char *input);
+/* Whether the flags say so, or the input has one of the names of such inputs. */
+bool feed_names_extent(const Args *a, const char *input);
 /* Adds fields for such inputs, behind all others, and sets how sequences are padded. */
 void feed_add_sequences(Feed *f, const Args *a, Problems *wrong);
 /* Logs which inputs get lengths and masks.  Warns when none does, and when sequences have more lengths than programs

@@ -62,6 +62,20 @@ bool feed_is_extent(FieldKind *kind, const char **of, const Feed *f, const Args 
     return *of != NULL;
 }
 
+bool feed_names_extent(const Args *a, const char *input)
+{
+    bool found = ends_with(input, ".lengths");
+    const char *of;
+
+    for (int k = 0; k < KINDS; k++) {
+        for (int i = 0; args_nth(a, kinds[k].flag, i); i++)
+            found |= names(&of, args_nth(a, kinds[k].flag, i), input);
+        for (int i = 0; kinds[k].names[i]; i++)
+            found |= !strcmp(kinds[k].names[i], input);
+    }
+    return found;
+}
+
 static bool same_lengths(const Array *a, const Array *b)
 {
     bool same = a->dim[0] == b->dim[0];

@@ -215,6 +215,7 @@ void feed_check_channels(const Feed *f, Problems *wrong)
 typedef struct {
     dpx_info input[MAX_FIELDS];
     const char *mapped[MAX_FIELDS];
+    bool extent[MAX_FIELDS];
 } ContextInputs;
 
 /* The array that --map names for an input; NULL: none. */
@@ -235,6 +236,7 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
 {
     *out = (SourceContext){ .input = in->input,
                             .mapped = in->mapped,
+                            .extent = in->extent,
                             .training = is_training(a) && !strcmp(flag, "data"),
                             .augment = args_value(a, "augment"),
                             .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
@@ -245,8 +247,10 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
                             .fitted = f->fitted };
     for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
         out->inputs += !dpx_model_info(model, DPX_INPUT, i, &in->input[out->inputs]);
-    for (int i = 0; i < out->inputs; i++)
+    for (int i = 0; i < out->inputs; i++) {
         in->mapped[i] = mapped_array(a, in->input[i].name);
+        in->extent[i] = feed_names_extent(a, in->input[i].name);
+    }
     return read_normalisation(&out->norm, a, flag, s, f->fitted);
 }
 

@@ -23,7 +23,10 @@
 
 enum { TABLE_MOST_CATEGORIES = 4096 /* of a column */, TABLE_MOST_FEATURES = 1 << 16, TABLE_NAMES = 400 };
 
-typedef enum { COLUMN_NUMERIC, COLUMN_CATEGORY, COLUMN_DROPPED } ColumnKind;
+typedef enum { COLUMN_NUMERIC, COLUMN_CATEGORY, COLUMN_DROPPED, COLUMN_TEXT } ColumnKind;
+
+/* Receives the text of a row; NULL is none. */
+typedef Status TableText(void *user, const char *text, int64_t line);
 
 typedef struct {
     const char *text; /* "": missing */
@@ -70,12 +73,15 @@ typedef struct {
 typedef struct {
     const char *target;                    /* a list; NULL: the column called "target", if there is one */
     const char *numeric, *category, *drop; /* lists */
-    const char *header;                    /* "yes" or "no" */
-    const char *delimiter;                 /* "comma", "semicolon", "tab" or "pipe" */
-    const char *decimal;                   /* "point" or "comma" */
-    bool classes;                          /* the target holds classes, even if they are numbers */
-    int64_t scores;                        /* the number of classes that the model has scores for; 0: unknown */
-    bool lacks_target;                     /* it may be missing in rows, or as a column */
+    const char *text;                      /* a column whose cells go to take_text as they are */
+    TableText *take_text;
+    void *user;
+    const char *header;    /* "yes" or "no" */
+    const char *delimiter; /* "comma", "semicolon", "tab" or "pipe" */
+    const char *decimal;   /* "point" or "comma" */
+    bool classes;          /* the target holds classes, even if they are numbers */
+    int64_t scores;        /* the number of classes that the model has scores for; 0: unknown */
+    bool lacks_target;     /* it may be missing in rows, or as a column */
 } TableOptions;
 
 /* Reads a file.  Its columns are typed by what they hold; or they are those of `fitted`, which table_fitted made: the
@@ -106,6 +112,7 @@ Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
 void table_features(const Table *t, int64_t row, float *out);
 void table_column_features(const Table *t, int column, int64_t row, float *out);
 int table_find(const Table *t, const char *name); /* a column; -1: none */
+bool table_is_feature(const Table *t, int column);
 /* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
 Column *table_take_name(Table *t, const char **list);
 /* The columns' names for an error, as many as there is room for. */

@@ -136,21 +136,30 @@ Status table_category(Category **out, Table *t, Column *col, const char *text)
     return ST_OK;
 }
 
+bool table_is_feature(const Table *t, int column)
+{
+    const Column *col = &t->column[column];
+
+    return !col->target && (col->kind == COLUMN_NUMERIC || col->kind == COLUMN_CATEGORY);
+}
+
 Status table_place_features(Table *t)
 {
+    bool texts = false;
     int64_t n = 0;
 
     for (int i = 0; i < t->n; i++) {
         Column *col = &t->column[i];
 
         col->first = (int)n;
-        col->width = col->target || col->kind == COLUMN_DROPPED ? 0 : col->kind == COLUMN_NUMERIC ? 1 : col->n_known;
+        col->width = !table_is_feature(t, i) ? 0 : col->kind == COLUMN_NUMERIC ? 1 : col->n_known;
         n += col->width;
+        texts |= col->kind == COLUMN_TEXT;
         if (n > TABLE_MOST_FEATURES)
             return FAIL(E_UNSUPPORTED, "%s: more than %d features up to column '%.60s': drop= leaves columns out",
                         t->path, TABLE_MOST_FEATURES, col->name);
     }
-    if (!n)
+    if (!n && !texts)
         return FAIL(E_INVALID, "%s: no column is left for features", t->path);
     t->features = (int)n;
     return ST_OK;

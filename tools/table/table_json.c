@@ -13,7 +13,7 @@
 #include "tools/table/csv_reader.h"
 #include "tools/table/table.h"
 
-static const char *const kinds[] = { "numeric", "category", "dropped", NULL };
+static const char *const kinds[] = { "numeric", "category", "dropped", "text", NULL };
 
 static json_t *column_json(const Column *col)
 {

@@ -208,11 +208,17 @@ static Status find_targets(Table *t, const char *list, Problems *wrong)
 /* Targets of a class loss hold classes; several targets hold numbers. */
 static void check_targets(Table *t, const Survey *s, bool classes, Problems *wrong)
 {
+    int texts = 0;
+
     for (int i = 0; i < t->n; i++) {
         Column *col = &t->column[i];
 
         if (col->target && col->kind == COLUMN_DROPPED)
             problems_add(wrong, "drop=%s: it is the target", col->name);
+        else if (col->target && col->kind == COLUMN_TEXT)
+            problems_add(wrong, "text=%s: it is the target", col->name);
+        else if (col->kind == COLUMN_TEXT && texts++)
+            problems_add(wrong, "text: '%s' is a second column", col->name);
         else if (col->target && classes && t->n_targets == 1)
             col->kind = COLUMN_CATEGORY;
         else if (col->target && t->n_targets > 1 && col->kind == COLUMN_CATEGORY)
@@ -237,6 +243,7 @@ static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
     set_kinds(t, "numeric", how->numeric, COLUMN_NUMERIC, given, &wrong);
     set_kinds(t, "category", how->category, COLUMN_CATEGORY, given, &wrong);
     set_kinds(t, "drop", how->drop, COLUMN_DROPPED, given, &wrong);
+    set_kinds(t, "text", how->text, COLUMN_TEXT, given, &wrong);
     for (int i = 0; i < t->n; i++)
         find_kind(&t->column[i], &s[i], given[i], &wrong);
     check_targets(t, s, how->classes, &wrong);
@@ -274,6 +281,8 @@ static Status store_cell(double *out, Table *t, Column *col, const char *cell, i
     const bool missing = table_is_missing(cell), target = col->target;
 
     *out = (double)NAN;
+    if (col->kind == COLUMN_TEXT)
+        return how->take_text(how->user, cell, line);
     col->missing += missing;
     if (target && missing) {
         if (!how->lacks_target)

@@ -32,6 +32,7 @@ Status tokenizer_open(Tokenizer **out, const char *source)
     if (!t)
         return FAIL_NOMEM();
     t->vocabulary = 256;
+    t->padding = TOKEN_NONE;
     if (strcmp(source, "bytes")) {
         st = mapped_open(&map, source);
         if (!st && map.size > FILE_MOST)

@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
     Bpe *bpe;            /* NULL: each byte is its own id */
     uint32_t vocabulary; /* the largest id, and 1 */
+    uint32_t padding;    /* the id that pads, by the file; TOKEN_NONE: it says none */
     AddedToken *added;   /* by their bytes */
     size_t n_added;
     uint8_t begins[256]; /* bytes that begin an added token: 1 in the text as it is, 2 in the normalised one */

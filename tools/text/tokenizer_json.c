@@ -1,7 +1,8 @@
 /* Reader of tokenizer.json, the format of Hugging Face's tokenizers: byte-level BPE.
  *
  * The file says much that changes no id of encode(text, add_special_tokens=False): post_processor, decoder, and
- * truncation and padding, which are for batches.  The rest is followed, or refused by name, all at once. */
+ * truncation and padding, which are for batches, but for the id that pads.  The rest is followed, or refused by name,
+ * all at once. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -348,7 +349,8 @@ static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, 
 
 static Status read_all(Tokenizer *t, const json_t *root, const char *label)
 {
-    const json_t *model = json_object_get(root, "model");
+    const json_t *model = json_object_get(root, "model"),
+                 *padding = json_object_get(json_object_get(root, "padding"), "pad_id");
     Problems wrong = { 0 };
     bool bytes = false;
     Status st;
@@ -358,6 +360,8 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
     if (!bytes)
         problems_add(&wrong, "a pre_tokenizer without ByteLevel");
     st = st ? st : read_model(t, model, &wrong);
+    if (json_is_integer(padding) && json_integer_value(padding) >= 0 && json_integer_value(padding) <= TOKEN_ID_MOST)
+        t->padding = (uint32_t)json_integer_value(padding);
     st = st ? st : read_added(t, json_object_get(root, "added_tokens"), json_object_get(model, "vocab"), &wrong);
     if (st) {
         free(wrong.text);
