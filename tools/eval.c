@@ -45,7 +45,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     JsonWriter w = { .to = stdout, .compact = true };
 
     if (!has_loss(a) && dpx_metric_at(a->options, 0).name)
-        return FAIL(E_INVALID, "--metric %s goes with a --loss", dpx_options_get(a->options, "metric"));
+        return FAIL(E_INVALID, "--metric %s goes with a --loss", metrics_names(text, a->options));
     if (args_has(a, "predictions"))
         TRY(args_join_outputs(a, "--predictions puts outputs together"));
     if (!has_loss(a) && !args_has(a, "predictions"))

@@ -9,6 +9,17 @@
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
 
+const char *metrics_names(char text[METRICS_TEXT], const dpx_options *o)
+{
+    dpx_metric_info m;
+    size_t n = 0;
+
+    *text = '\0';
+    for (int i = 0; (m = dpx_metric_at(o, i)).name && n < METRICS_TEXT; i++)
+        n += (size_t)snprintf(text + n, METRICS_TEXT - n, "%s%s", i ? " --metric " : "", m.name);
+    return text;
+}
+
 Status metrics_take(Metrics *out, const dpx_trainer *t, const dpx_options *o, bool training)
 {
     Metrics m = { .n = 0 };
@@ -133,21 +144,50 @@ static const dpx_tensor *find_classes(const Metrics *m)
     return NULL;
 }
 
+/* The number of characters. */
+static int count_characters(const char *s)
+{
+    int n = 0;
+
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+
+/* The width of the names' column. */
+static int width_of_names(const dpx_tensor *t, const Dataset *d)
+{
+    enum { LEAST = 12, MOST = 40, LOOKED_AT = 1000 };
+    int width = LEAST;
+
+    for (int64_t c = 0; d && d->class_name && c < d->classes && c < t->dim[0] && c < LOOKED_AT; c++) {
+        const int n = count_characters(d->class_name[c]);
+
+        width = n > width ? n : width;
+    }
+    return width < MOST ? width : MOST;
+}
+
 const char *metrics_class_line(char text[METRICS_TEXT], const Metrics *m, const Dataset *d, int64_t i)
 {
     const dpx_tensor *t = find_classes(m);
     const double *row;
+    const char *name;
     char number[32];
+    int width, n;
 
     if (!t || i > t->dim[0])
         return NULL;
+    width = width_of_names(t, d);
     if (!i) {
-        snprintf(text, METRICS_TEXT, "%-20s  precision  recall      f1  support", "class");
+        snprintf(text, METRICS_TEXT, "%-*s  precision  recall      f1  support", width, "class");
         return text;
     }
     row = (const double *)t->data + 4 * (i - 1);
-    text_format(text, METRICS_TEXT, "%-20.200s  %9.4f  %6.4f  %6.4f  %7.0f", name_of(number, d, i - 1), row[0], row[1],
-                row[2], row[3]);
+    name = name_of(number, d, i - 1);
+    n = snprintf(text, METRICS_TEXT, "%.200s%*s", name,
+                 width - count_characters(name) > 0 ? width - count_characters(name) : 0, "");
+    text_format(text + n, METRICS_TEXT - (size_t)n, "  %9.4f  %6.4f  %6.4f  %7.0f", row[0], row[1], row[2], row[3]);
     foreign_clean(text);
     return text;
 }

@@ -21,6 +21,8 @@ typedef struct {
 
 enum { METRICS_TEXT = 1024 };
 
+/* The names of the metrics in the options, as the user gives them: "auc --metric f1". */
+const char *metrics_names(char text[METRICS_TEXT], const dpx_options *o);
 /* Takes what the trainer has measured in evaluations, or with `training` in training steps. */
 Status metrics_take(Metrics *out, const dpx_trainer *t, const dpx_options *o, bool training) CHECKED;
 /* Writes each metric as "eval_accuracy", for `of` "eval": a number, with its bound "eval_auc_bound"; or a table as a

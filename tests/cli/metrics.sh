@@ -202,7 +202,7 @@ check "rows by class" py "$DIR/rows.py" "$("$dpexec" eval "${args[@]}" --data $h
 loud=()
 for argument in "${args[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
 args=("${loud[@]}")
-says "class                 precision  recall      f1  support" "$dpexec" eval "${args[@]}" --data $here/absent.npz
+says "class         precision  recall      f1  support" "$dpexec" eval "${args[@]}" --data $here/absent.npz
 check "a line for each class" test "$(grep -cE '^[0-4] +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[0-9]+$' "$DIR/says.log")" = 5
 check "at the end of a run" "$dpexec" "${args[@]}" --data $here/absent.npz --val $here/absent.npz --lr 0 --steps 1
 check "a line for each, too" test "$(grep -cE '^[0-4] +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[0-9]+$' "$DIR/check.log")" = 5

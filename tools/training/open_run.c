@@ -93,6 +93,7 @@ static Status open_data(Run *r)
                           .training = true,
                           .log = report_log,
                           .user = &r->progress };
+    char metrics[METRICS_TEXT];
 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
@@ -118,7 +119,7 @@ static Status open_data(Run *r)
         feed_take_held(&r->val, &r->train);
     else if (log && dpx_metric_at(a->options, 0).name)
         progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
-                      dpx_options_get(a->options, "metric"));
+                      metrics_names(metrics, a->options));
     if (args_has(a, "balanced"))
         TRY(open_strata(r, &how));
     TRY(feed_workers(&r->workers, a, &r->train));
