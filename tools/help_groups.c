@@ -6,7 +6,8 @@
 
 const HelpGroup help_groups[] = {
     { "data", "Data",
-      "data val val-split map target batch-size workers no-shuffle drop-last balanced class-weights augment mean std "
+      "data val val-split map target batch-size workers no-shuffle drop-last balanced class-weights augment "
+      "augment-graph mean std "
       "skip-broken" },
     { "sources", "Sources of data (SRC)", "" },
     { "sequences", "Sequences of unequal length",

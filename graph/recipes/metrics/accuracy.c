@@ -26,7 +26,8 @@ static const Setting flags[] = { IGNORE_INDEX(CountedClasses, ignored),
 
 DEFINE_METRIC(accuracy,
               .recipe = { .name = "accuracy",
-                          .help = "the share of targets that the largest logit hits",
+                          .help = "the share of targets that the largest logit hits, of a binary loss a probability "
+                                  "above --threshold",
                           .flags = flags,
                           RECIPE_SETTINGS(CountedClasses) },
               .target = TARGET_CLASSES, .binary = true, .emit = accuracy_emit_metric);

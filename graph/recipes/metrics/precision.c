@@ -13,7 +13,8 @@ static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
 DEFINE_METRIC(precision,
               .recipe = { .name = "precision",
                           .form = "precision[:AVERAGE]",
-                          .help = "which share of the predictions of a class is right; AVERAGE macro [default], micro, "
+                          .help = "which share of the predictions of a class is right; AVERAGE macro [default; of a "
+                                  "binary loss 1], micro, "
                                   "weighted or one class",
                           .args = args,
                           .flags = flags,
