@@ -143,6 +143,7 @@ p = np.exp(y[:, 1]) / np.exp(y).sum(1)
 expect("pairs", "cross-entropy", "auc", "--ignore-index=-1", float(m.roc_auc_score(t, p)))
 expect("pairs", "cross-entropy", "average-precision", "--ignore-index=-1", float(m.average_precision_score(t, p)))
 expect("pairs", "cross-entropy", "f1:1", "--ignore-index=-1", float(m.f1_score(t, y.argmax(1))))
+binary("labels", "bce-logits", rng.standard_normal((SAMPLES, 3)), rng.integers(0, 2, (SAMPLES, 3)))   # several labels of a sample
 
 with open(os.path.join(HERE, "expected.txt"), "w") as f:
     f.write("\n".join(lines) + "\n")

@@ -9,7 +9,7 @@ serve_python
 arguments() {
     local model=scores
     case $1 in
-    numbers | far) model=values ;;
+    numbers | far | labels) model=values ;;
     logits | equal | probabilities) model=single ;;
     pairs) model=pair ;;
     esac
@@ -104,6 +104,18 @@ for metric in confusion-matrix mean-iou accuracy "accuracy --metric per-class --
     }
     check "the same bytes with $metric: $(tail -1 "$DIR/cut/metrics.jsonl")" same_run "$DIR/through" "$DIR/cut"
 done
+while read -r set metrics; do
+    read -r _ loss _ < <(grep "^$set " $here/expected.txt)
+    arguments "$set" "$loss" "$metrics" -
+    rm -rf "$DIR/through" "$DIR/cut"
+    check "through" "$dpexec" "${args[@]}" --data $here/"$set".npz --lr 0.1 --metric mae --epochs 2 --replicas 2 --out "$DIR/through"
+    check "to be cut" "$dpexec" "${args[@]}" --data $here/"$set".npz --lr 0.1 --metric mae --steps 2 --replicas 2 --out "$DIR/cut"
+    check "goes on" "$dpexec" "${args[@]}" --data $here/"$set".npz --lr 0.1 --metric mae --epochs 2 --replicas 2 --resume "$DIR/cut"
+    check "the same bytes with $metrics: $(tail -1 "$DIR/cut/metrics.jsonl")" same_run "$DIR/through" "$DIR/cut"
+done <<'SUMS'
+labels auc average-precision:7 per-class
+far r2 mape
+SUMS
 rm -rf "$DIR/cut"
 check "to be cut" "${train[@]}" --metric f1 --steps 2 --out "$DIR/cut"
 check "goes on with another metric" "${train[@]}" --metric accuracy --epochs 1 --resume "$DIR/cut"
@@ -163,7 +175,7 @@ for row in open("tests/cli/metrics/expected.txt"):
         assert bins != "2" or bound > 0.05, (metric, bound)
         assert bins or set_ == "equal" or bound < 0.02, (metric, bound)      # bins cannot tell that scores are equal
 PY
-for set in logits equal probabilities pairs; do
+for set in logits equal probabilities labels pairs; do
     read -r _ loss _ flags _ < <(grep "^$set [^ ]* auc " $here/expected.txt)
     for bins in "" :2 :5 :64; do
         arguments "$set" "$loss" "auc$bins average-precision$bins" "$flags"
