@@ -29,6 +29,15 @@ check "an epoch" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 1 --out "$D
 check "two more" "$dpexec" train "${net[@]}" "${change[@]}" --epochs 3 --resume "$DIR/first"
 refused 2 "--augment was 'crop,flip,rotate:15,color:0.4,erase', is ''" "$dpexec" train "${net[@]}" --epochs 3 --resume "$DIR/first"
 check "the same when resumed" cmp "$DIR/first/model.onnx" "$DIR/one/model.onnx"
+check "a part of an epoch" "$dpexec" launch -n 3 -- train "${net[@]}" "${change[@]}" --steps 4 --checkpoint-every 4 --out "$DIR/part"
+check "the rest" "$dpexec" train "${net[@]}" "${change[@]}" --steps 9 --workers 4 --resume "$DIR/part"
+check "the same when resumed within an epoch" cmp "$DIR/part/model.onnx" "$DIR/one/model.onnx"
+# Killed at a random time, as often as it takes to write checkpoints of three steps, it goes on from the last one.
+for delay in 0.3 0.5 0.7; do
+    timeout -s KILL $delay "$dpexec" train "${net[@]}" "${change[@]}" --steps 9 --workers 2 --checkpoint-every 1 --out "$DIR/killed" --resume auto
+done
+check "killed, then ended" "$dpexec" train "${net[@]}" "${change[@]}" --steps 9 --checkpoint-every 1 --out "$DIR/killed" --resume auto
+check "the same after kills" cmp "$DIR/killed/model.onnx" "$DIR/one/model.onnx"
 check "without changes" "$dpexec" train "${net[@]}" --epochs 3 --out "$DIR/plain"
 check "changes change" differ "$DIR/plain/model.onnx" "$DIR/one/model.onnx"
 check "classes are kept" grep -q '"cat"' "$DIR/one/data.json"
