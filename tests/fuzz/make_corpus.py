@@ -338,6 +338,8 @@ def options():
     put("options", "plain", "model.onnx\n--data=x.npz\n--loss=cross-entropy\n--lr=1e-2\n--momentum=.9\n--nesterov\n--batch-size=8\n--epochs=3\n")
     put("options", "apart", "--lr\n0.5\n--loss\nmse\n--optimizer\nadamw\n--beta1\n0.8\n--eps\n1e-6\nm.onnx\n--\n--x\n")
     put("options", "lists", "m.onnx\n--freeze=a.*\n--freeze=b\n--train=head.?\n--input-shape=x=2,3,4\n--batch-input=t:1\n--untie=w*\n")
+    put("options", "sources", "m.onnx\n--data=images:a\\,b,size=48x64,fit=stretch,cache=ram\n--val=csv:t.csv,target=y,numeric=a|b\n"
+        "--augment=crop,flip,rotate:15,color:0.4,erase,g.onnx\n--mean=text:a.txt,block=64,tokens=bytes\n--map=x=tokens:t.bin,limit=9\n")
     put("options", "devices", "m.onnx\n--devices=cpu:0,cpu:1,cpu*2\n--replicas=4\n--threads=1\n--split=chunk\n--bn=local\n--bn-variance=unbiased\n")
     put("options", "cuda", "m.onnx\n--devices=cuda:0,1,cuda*2@h100.json\n--precision=bf16\n--loss-scale=dynamic\n--tune\n--no-capture=false\n")
     put("options", "schedule", "m.onnx\n--lr-schedule=step:10:0.5\n--warmup-steps=5\n--total-steps=100\n--clip-norm=1\n--accumulate=2\n")

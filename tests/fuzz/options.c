@@ -1,10 +1,13 @@
 /* Options and the JSON of a run.  What begins with '{' is the note of a checkpoint, the description of a device and a
- * line of metrics; else each line is an argument of `dpexec train`. */
+ * line of metrics; else each line is an argument of `dpexec train`,
+ * whose value is also read as a source of data and as a list of --augment. */
 #include "exec/device/describe.h"
 #include "exec/train/options.h"
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/args.h"
 #include "tools/commands.h"
+#include "tools/data/source.h"
+#include "tools/image/image_augment.h"
 #include "tools/training/checkpoint_note.h"
 #include "tools/training/run_dir.h"
 
@@ -94,6 +97,26 @@ static int split(char **argv, char *text)
     return n;
 }
 
+/* The value of a flag as a source of data and as a list of --augment. */
+static void read_value(const char *text)
+{
+    Augment a;
+    Source s;
+    size_t n;
+    Status st = source_parse(&s, text);
+
+    if (st) {
+        fuzz_refused(st);
+    } else {
+        MUST(s.format && s.path && !strcmp(s.text, text), "source '%s'", text);
+        source_free(&s);
+    }
+    if ((st = augment_parse(&a, text, "--augment")))
+        fuzz_refused(st);
+    else
+        MUST(augment_of_images(text) || augment_graph(&n, text), "--augment %s asks for nothing", text);
+}
+
 static void read_arguments(char *text)
 {
     char *argv[MOST_ARGUMENTS];
@@ -103,6 +126,8 @@ static void read_arguments(char *text)
     Args a = { 0 };
     Status st = args_parse(&a, &command_train, n, argv);
 
+    for (int i = 0; i < n; i++)
+        read_value(strchr(argv[i], '=') ? strchr(argv[i], '=') + 1 : argv[i]);
     if (st)
         fuzz_refused(st);
     else if (a.options) {
