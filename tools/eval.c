@@ -8,6 +8,7 @@
 #include "tools/feed/digest.h"
 #include "tools/evaluate.h"
 #include "tools/feed/input_members.h"
+#include "tools/findings.h"
 #include "tools/progress.h"
 #include "tools/training/run_dir.h"
 
@@ -43,7 +44,11 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     int64_t batch_size;
     char path[4096], text[METRICS_TEXT];
     JsonWriter w = { .to = stdout, .compact = true };
+    Findings missing = { 0 };
 
+    findings_add_file(&missing, "", a->positional[0]);
+    findings_add(&missing, feed_check_source(a, "data"));
+    TRY(findings_fail(&missing));
     if (!has_loss(a) && dpx_metric_at(a->options, 0).name)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", metrics_names(text, a->options));
     if (args_has(a, "predictions"))

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "graph/base/foreign.h"
 #include "graph/base/numtext.h"
@@ -19,6 +20,7 @@
 #include "tools/feed/feed.h"
 #include "tools/feed/input_members.h"
 #include "tools/feed/model_metadata.h"
+#include "tools/findings.h"
 #include "tools/progress.h"
 #include "tools/run_source.h"
 #include "tools/table/csv_reader.h"
@@ -256,6 +258,7 @@ Status run_on_source(const Args *a, Progress *progress)
     OutFile *file = NULL;
     Predicted p = { .to = stdout };
     char text[2 * MOST_PATH + 16];
+    Findings missing = { 0 };
     Status st;
 
     if (args_has(a, "input") || args_has(a, "out"))
@@ -265,6 +268,12 @@ Status run_on_source(const Args *a, Progress *progress)
                     a->positional[1]);
     own.given[own.n_given].name = "data"; /* there is room: the source is an argument, too */
     own.given[own.n_given++].value = a->positional[1];
+    findings_add_file(&missing, "", a->positional[0]);
+    if (access(a->positional[1], R_OK))
+        findings_add(&missing, feed_check_source(&own, "data"));
+    if (path && outfile_check(path))
+        findings_add(&missing, FAIL(E_IO, "-o %s", status_message()));
+    TRY(findings_fail(&missing));
     st = members_load(&model, &own, &feed, "data", progress);
     if (!st && !(st = feed_load_fitted(&feed, &own, model)))
         own.given[own.n_given - 1].value = name_source(text, a->positional[1], feed.fitted);

@@ -85,6 +85,9 @@ for said in "--augment" "--warmup-steps 5 is more than the 3 steps of the run" "
     check "refused at once: $said" grep -qF -- "$said" "$DIR/refused.err"
 done
 check "one line" test "$(grep -c '' "$DIR/refused.err")" = 1
+refused 1 "none.onnx: cannot read: No such file or directory; none.npz: cannot open: No such file" "$dpexec" eval none.onnx --data none.npz --loss mse
+refused 1 "none.onnx: cannot read: No such file or directory; none.npz: cannot open: No such file or directory; -o " \
+    "$dpexec" run none.onnx none.npz -o "$DIR/none/none.csv"
 refused 1 "images: cannot open: No such file" "$dpexec" models/mlp.onnx --data idx:images,labels --loss mse
 refused 1 "tokenizer none.json: cannot open: No such file" "$dpexec" models/mlp.onnx --data text:README.md,tokenizer=none.json --loss mse
 refused 2 "--lr-schedule plateau follows the metric of evaluations: --val is not given" "$dpexec" none.onnx --data none.npz --loss mse \

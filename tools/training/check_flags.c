@@ -1,28 +1,14 @@
 /* Checks the flags of a training run before model and data are read: numbers out of range, flags that contradict each
  * other, files that are missing.  One message lists all that is wrong. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
+#include "tools/findings.h"
 #include "tools/image/image_augment.h"
 #include "tools/training/training.h"
-
-/* What is wrong so far.  The status is E_INVALID, or E_IO when there is nothing wrong but files and folders. */
-typedef struct {
-    Problems wrong;
-    bool invalid;
-} Findings;
-
-static void find(Findings *f, Status st)
-{
-    if (!st)
-        return;
-    problems_add(&f->wrong, "%s", status_message());
-    f->invalid |= st != E_IO;
-}
 
 /* Reads a time: "90s", "10m", "2h".  false: it is none. */
 static bool read_time(double *seconds, const char *text)
@@ -99,28 +85,20 @@ static Status check_folders(const Run *r)
     return r->keeps && out ? run_dir_check_new(out) : ST_OK;
 }
 
-static Status check_file(const char *flag, const char *path)
-{
-    if (!path || !*path || !access(path, R_OK))
-        return ST_OK;
-    return *flag ? FAIL(E_IO, "--%s %s: cannot read: %s", flag, path, strerror(errno))
-                 : FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno));
-}
-
 /* Checks the files that flags name, other than those which are read together with the flag. */
 static void find_files(Findings *f, const Args *a)
 {
     static const char *const of_options[] = { "preprocess", "augment-graph", "criterion" };
     const char *weights = args_value(a, "class-weights");
 
-    find(f, check_file("", a->positional[0]));
+    findings_add_file(f, "", a->positional[0]);
     for (size_t i = 0; i < sizeof of_options / sizeof *of_options; i++)
-        find(f, check_file(of_options[i], dpx_options_get(a->options, of_options[i])));
+        findings_add_file(f, of_options[i], dpx_options_get(a->options, of_options[i]));
     if (weights && strcmp(weights, "balanced"))
-        find(f, check_file("class-weights", weights));
-    find(f, feed_check_source(a, "data"));
+        findings_add_file(f, "class-weights", weights);
+    findings_add(f, feed_check_source(a, "data"));
     if (args_has(a, "val"))
-        find(f, feed_check_source(a, "val"));
+        findings_add(f, feed_check_source(a, "val"));
 }
 
 bool follows_metric(const Args *a)
@@ -136,16 +114,17 @@ static void find_contradictions(Findings *f, const Args *a)
     const bool evaluates = args_has(a, "val") || args_has(a, "val-split");
 
     if (args_has(a, "val") && args_has(a, "val-split"))
-        find(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
+        findings_add(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
     if (args_has(a, "eval-batches") && !evaluates)
-        find(f, FAIL(E_INVALID, "--eval-batches is how much of --val is evaluated: give --val or --val-split"));
+        findings_add(f, FAIL(E_INVALID, "--eval-batches is how much of --val is evaluated: give --val or --val-split"));
     if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
-        find(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
+        findings_add(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
     if (follows_metric(a) && !evaluates)
-        find(f, FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given"));
+        findings_add(f, FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given"));
     if (follows_metric(a) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
-        find(f, FAIL(E_INVALID, "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is "
-                                "not given"));
+        findings_add(f, FAIL(E_INVALID,
+                             "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is "
+                             "not given"));
 }
 
 /* Checks the list, and gives the options the graph in it. */
@@ -186,22 +165,22 @@ Status check_flags(Run *r)
     const char *trace = args_value(a, "trace");
     Findings f = { 0 };
 
-    find(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
-    find(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
-    find(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
-    find(&f, args_int(&r->eval_batches, a, "eval-batches", 0, 1, INT64_MAX / 2));
-    find(&f, args_int(&r->patience, a, "patience", 0, 1, 1000000000));
-    find(&f, read_checkpoint_every(r));
-    find(&f, read_time_limit(r));
-    find(&f, read_keep(r));
-    find(&f, read_monitor(r));
+    findings_add(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
+    findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    findings_add(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
+    findings_add(&f, args_int(&r->eval_batches, a, "eval-batches", 0, 1, INT64_MAX / 2));
+    findings_add(&f, args_int(&r->patience, a, "patience", 0, 1, 1000000000));
+    findings_add(&f, read_checkpoint_every(r));
+    findings_add(&f, read_time_limit(r));
+    findings_add(&f, read_keep(r));
+    findings_add(&f, read_monitor(r));
     find_contradictions(&f, a);
-    find(&f, feed_check_split(a));
-    find(&f, read_augment(a));
-    find(&f, check_options(r));
-    find(&f, check_folders(r));
+    findings_add(&f, feed_check_split(a));
+    findings_add(&f, read_augment(a));
+    findings_add(&f, check_options(r));
+    findings_add(&f, check_folders(r));
     if (trace && !r->world.rank && outfile_check(trace))
-        find(&f, FAIL(E_IO, "--trace %s", status_message()));
+        findings_add(&f, FAIL(E_IO, "--trace %s", status_message()));
     find_files(&f, a);
-    return problems_fail(&f.wrong, f.invalid ? E_INVALID : E_IO, "%s", "");
+    return findings_fail(&f);
 }
