@@ -40,6 +40,19 @@ while read -r set loss flags; do
     done
 done < <(cut -d' ' -f1,2,4 $here/expected.txt | uniq | sort -u)
 
+# On simulated GPUs.
+if [ -f "$build/libdpexec_cudasim.so" ]; then
+    while read -r set; do
+        mapfile -t rows < <(grep "^$set " $here/expected.txt | grep -v -- --threshold | head -16)
+        read -r _ loss _ flags _ <<<"${rows[0]}"
+        arguments "$set" "$loss" "$(printf '%s\n' "${rows[@]}" | cut -d' ' -f3)" "$flags"
+        found=$(DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so "$dpexec" eval "${args[@]}" --data $here/"$set".npz --devices 'cuda*2' --replicas 3 2>&1)
+        while read -r _ _ metric _ value; do check "$set $metric on GPUs" is "$value" "$metric" "$found"; done < <(printf '%s\n' "${rows[@]}")
+    done < <(cut -d' ' -f1 $here/expected.txt | sort -u)
+else
+    skip "metrics on simulated GPUs" "not built"
+fi
+
 # Targets that differ from the scores by axes of one element have the same values, and train the same model.
 py -c 'import numpy as n, sys
 for name, at in ("logits", n.s_[:, 0]), ("pairs", n.s_[:, None]), ("plain", n.s_[:, None]), ("numbers", n.s_[..., None]):
