@@ -224,7 +224,7 @@ DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options,
  * over all processes.  Every process gets the same model and options, and of each batch its own part (dpx_train_part)
  * or all of it (dpx_train_step).  When one process fails, the others' calls fail with its rank and reason. */
 typedef struct dpx_world dpx_world;
-enum { DPX_LOG_INFO, DPX_LOG_WARNING };
+enum { DPX_LOG_INFO, DPX_LOG_WARNING, DPX_LOG_DETAIL }; /* detail: how the model is divided and planned */
 typedef void dpx_log_fn(void *user, int level, const char *line);
 
 typedef struct {
@@ -379,6 +379,10 @@ DPX_API dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model,
 DPX_API void dpx_trainer_free(dpx_trainer *trainer);
 /* Number of parts of every batch: "replicas", else the number of devices of all processes. */
 DPX_API int dpx_trainer_replicas(const dpx_trainer *trainer);
+/* What is trained, "trains 17,226 numbers in 6 tensors"; "" until a step is compiled, and without a log. */
+DPX_API const char *dpx_trainer_summary(const dpx_trainer *trainer);
+/* Bytes that compiled steps take of the fullest device; 0: none is compiled. */
+DPX_API int64_t dpx_trainer_memory(const dpx_trainer *trainer);
 /* The present value as text, as in dpx_options_get.  For a "split" of "auto" or weights it is the weight of each
  * replica, so another run with this text has the same parts; for "links", the values read.  NULL: no such option. */
 DPX_API const char *dpx_trainer_option(const dpx_trainer *trainer, const char *name);

@@ -35,6 +35,9 @@ static inline bool note_is_warning(const Note *n)
            n->kind == NOTE_PADDING;
 }
 
+/* Lines that tell how the model is divided, which every run has. */
+static inline bool note_is_detail(const Note *n) { return n->kind == NOTE_INPUT || n->kind == NOTE_REPLICATED; }
+
 typedef enum { DECISION_DATA, DECISION_STATISTIC, DECISION_UNUSED } DecisionKind;
 
 #define REASON_FIXED_BY_FILE "the file says that it is not trained"
@@ -134,7 +137,7 @@ Status report_note(Report *r, NoteKind kind, const char *subject, const char *fm
 /* `reason` is not copied. */
 Status report_decision(Report *r, const Value *v, bool trained, bool guess, const char *reason,
                        DecisionKind kind) CHECKED;
-/* "trains 81,226 numbers in 152 tensors; 7 constants are fixed (graph-transform --parameters lists them and why)" */
+/* "trains 81,226 numbers in 152 tensors; 7 constants are fixed" */
 enum { REPORT_SUMMARY = 256 };
 void report_summary(char text[REPORT_SUMMARY], const Report *r);
 /* Starts and ends the measurement of a pass; `s` has its name, its number of changes and its scratch. */

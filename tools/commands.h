@@ -23,7 +23,8 @@ int run_completion(const Args *a);
 /* --dry-run of a command that takes MODEL.onnx and options. */
 Status print_plan(const Args *a, bool quiet) CHECKED;
 
-/* Log receiver of the library: warnings always, the rest unless quiet (`user` is a Progress). */
+/* Log receiver of the library, whose `user` is a Progress: warnings always, the rest unless it is quiet, and details
+ * only if it is verbose. */
 void report_log(void *user, int level, const char *line);
 
 #endif

@@ -42,7 +42,7 @@ void report_log(void *user, int level, const char *line)
 
     if (level == DPX_LOG_WARNING)
         progress_line(p, "dpexec: warning: %s", line);
-    else if (!p->quiet)
+    else if (!p->quiet && (level != DPX_LOG_DETAIL || p->verbose))
         progress_line(p, "%s", line);
 }
 

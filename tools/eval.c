@@ -20,6 +20,7 @@ static const Flag flags[] = {
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "predictions", "DIR", "write the predictions for all samples to this folder, OUTPUT.npy each; needs no --loss" },
+    { "verbose", NULL, "print also how the model is divided over devices, input by input" },
     { "quiet", NULL, "print nothing but warnings, errors and the result" },
     { NULL, NULL, NULL },
 };
@@ -106,6 +107,7 @@ int run_eval(const Args *a)
     Status st;
 
     progress_start(&progress, args_has(a, "quiet"));
+    progress.verbose = args_has(a, "verbose");
     st = eval_run(a, &model, &trainer, &feed, &progress, &begun);
     if (st)
         code = args_failed(a, "dpexec", st);

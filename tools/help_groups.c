@@ -17,7 +17,7 @@ const HelpGroup help_groups[] = {
     { "metrics", "Metrics and the best model", "metric threshold eval-every eval-batches monitor patience no-best" },
     { "run", "Length and files of a run",
       "epochs steps time-limit seed out checkpoint-every keep resume config export-preprocess trace dry-run "
-      "quiet debug" },
+      "verbose quiet debug" },
     { "optimizer", "Optimizer",
       "optimizer lr weight-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "
       "initial-sum trust plain-defaults accumulate accumulate-across-epochs clip-norm clip-value ema eval-weights "

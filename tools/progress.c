@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tools/terminal.h"
 
 static const double TERMINAL_SECONDS = 0.2, PLAIN_SECONDS = 5;
 
@@ -132,4 +135,38 @@ void progress_line(Progress *p, const char *fmt, ...)
     va_start(ap, fmt);
     write_log(p, fmt, ap, "\n");
     va_end(ap);
+}
+
+enum { FACTS_COLUMN = 11 }; /* where the texts of facts begin */
+
+/* Prints words from the column of facts on, wrapped to the terminal. */
+static void print_wrapped(const char *text)
+{
+    const int width = terminal_width(STDERR_FILENO);
+
+    for (int at = FACTS_COLUMN; *text;) {
+        const int n = (int)strcspn(text, " ");
+
+        if (at > FACTS_COLUMN && at + 1 + n > width)
+            at = fprintf(stderr, "\n%*s", FACTS_COLUMN, "") - 1;
+        else if (at > FACTS_COLUMN)
+            at += fprintf(stderr, " ");
+        at += fprintf(stderr, "%.*s", n, text);
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', stderr);
+}
+
+void progress_fact(Progress *p, const char *label, const char *text)
+{
+    const bool bold = terminal_colour(STDERR_FILENO);
+
+    if (!p->terminal) {
+        progress_line(p, "%-*s%s", FACTS_COLUMN, label, text);
+        return;
+    }
+    progress_end(p);
+    fprintf(stderr, "%s%-*s%s", bold ? "\033[1m" : "", FACTS_COLUMN, label, bold ? "\033[0m" : "");
+    print_wrapped(text);
+    progress_log(p, "%-*s%s", FACTS_COLUMN, label, text);
 }

@@ -11,6 +11,7 @@
 
 typedef struct {
     bool quiet, terminal;
+    bool verbose;        /* details of the library are printed, too */
     double start, shown; /* seconds, monotonic */
     int64_t samples;     /* since the start */
     bool open;           /* a line of progress stands on the terminal */
@@ -29,6 +30,8 @@ void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int
 /* Prints a line of its own; the next step redraws the line of progress below it. */
 void progress_line(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void progress_end(Progress *p);
+/* Prints a row of the summary of a run: "data       images:shapes: 640 samples", on a terminal wrapped. */
+void progress_fact(Progress *p, const char *label, const char *text);
 
 /* Keeps what is printed from here on, for a log that progress_log_to opens later. */
 void progress_begin_log(Progress *p);

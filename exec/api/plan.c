@@ -12,11 +12,11 @@ typedef struct {
     void *log_user;
 } Caller;
 
-static void log_line(void *user, bool warning, const char *line)
+static void log_line(void *user, LineLevel level, const char *line)
 {
     const Caller *c = user;
 
-    c->log(c->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, line);
+    c->log(c->log_user, (int)level, line);
 }
 
 static ssize_t write_text(void *cookie, const char *text, size_t n)

@@ -124,7 +124,7 @@ static Status add_all(Facts *f, const dpx_trainer *t, const DeviceList *list)
 
 /* ---- devices ---- */
 
-static void forward_log(void *user, bool warning, const char *line)
+static void forward_log(void *user, LineLevel level, const char *line)
 {
     dpx_trainer *t = user;
     char text[1024];
@@ -132,7 +132,7 @@ static void forward_log(void *user, bool warning, const char *line)
     snprintf(text, sizeof text, "%s", line);
     foreign_clean(text);
     if (t->log)
-        t->log(t->log_user, warning ? DPX_LOG_WARNING : DPX_LOG_INFO, text);
+        t->log(t->log_user, (int)level, text);
 }
 
 /* The order of sums over processes is the library's, if there is one that adds. */
@@ -145,7 +145,7 @@ static Status choose_sums(dpx_trainer *t)
     if (world_size(w) > 1 && !world_can_add(w))
         return FAIL(E_INVALID, "--reduce library needs processes that MPI has brought together (mpirun, srun; "
                                "docs/cluster.md): sockets join these, and add nothing");
-    forward_log(t, false,
+    forward_log(t, LINE_INFO,
                 world_size(w) > 1 ? "sums over processes are added in MPI's order (--reduce library): their last bits "
                                     "depend on the mapping of replicas to processes, and on the MPI library"
                                   : "--reduce library has no effect: there is one process");
@@ -238,7 +238,7 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
                  "--links: a message takes as long as %.0f bytes do, and sums for which that saves time are sent whole "
                  "to all processes",
                  t->options->ways.latency_bytes);
-        forward_log(t, false, text);
+        forward_log(t, LINE_INFO, text);
     }
     return ST_OK;
 }
@@ -323,6 +323,15 @@ int dpx_trainer_group_skipped(const dpx_trainer *t, int group)
     return t && group >= 0 && group <= t->options->n_group && t->group_skipped[group];
 }
 
+const char *dpx_trainer_summary(const dpx_trainer *t) { return t ? session_summary(t->session) : ""; }
+
+int64_t dpx_trainer_memory(const dpx_trainer *t)
+{
+    size_t bytes;
+
+    return t && !session_memory(&bytes, t->session) ? (int64_t)bytes : 0;
+}
+
 int dpx_trainer_replicas(const dpx_trainer *t) { return t ? t->replicas : 0; }
 
 void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
@@ -350,7 +359,7 @@ void trainer_warn_of_weights(dpx_trainer *t, const char *what)
         "--loss-weight OUTPUT%s",
         what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
         r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
-    forward_log(t, true, line);
+    forward_log(t, LINE_WARNING, line);
     t->warned_of_weights = true;
 }
 

@@ -298,7 +298,7 @@ Status gpu_program_create(GpuProgram **out, Prepared *p)
     for (int s = 0; s < first->plan->n_step && p->opt.log && !gpu->group->order_noted; s++)
         if (first->call[s].collective && gpu_collective_has_order(first->call[s].collective)) {
             gpu->group->order_noted = true;
-            p->opt.log(p->opt.log_user, false,
+            p->opt.log(p->opt.log_user, LINE_INFO,
                        "sums over these devices are added in the library's order: their last bits depend on which "
                        "device has which replica (--reproducible: they do not)");
         }

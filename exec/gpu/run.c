@@ -120,7 +120,7 @@ static Status agree_on_capture(GpuProgram *g, int worst)
     snprintf(line, sizeof line, "a step cannot be captured as one graph, so every call is given to the GPU: %s%.*s",
              who, GPU_MESSAGE - 1, why);
     if (p->opt.log)
-        p->opt.log(p->opt.log_user, true, line);
+        p->opt.log(p->opt.log_user, LINE_WARNING, line);
     return ST_OK;
 }
 

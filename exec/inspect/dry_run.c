@@ -11,13 +11,13 @@
 #include "exec/plan/memory_report.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
+#include "exec/train/note_level.h"
 #include "graph/base/foreign.h"
 #include "graph/ir/data_shapes.h"
 #include "graph/ir/op.h"
 #include "graph/ops/fused.h"
 #include "passes/options/update.h"
 #include "passes/plan/plan_streams.h"
-#include "passes/report.h"
 
 typedef struct {
     FILE *to;
@@ -277,10 +277,10 @@ static void log_notes(const DryRun *d, const Report *r)
 
     report_summary(summary, r);
     if (has_loss(&d->options->build))
-        d->log(d->user, false, summary);
+        d->log(d->user, LINE_INFO, summary);
     for (int i = 0; i < r->n_note; i++) {
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
-        d->log(d->user, note_is_warning(&r->note[i]), line);
+        d->log(d->user, note_level(&r->note[i]), line);
     }
 }
 
@@ -311,7 +311,7 @@ static void log_confirmed(const DryRun *d, int device)
                       bytes_text(epilogue, c.epilogue), "which is not counted");
     if (*c.refusal)
         snprintf(line + n, sizeof line - (size_t)n, "%s: %s", c.asked ? "; the first refusal" : "", c.refusal);
-    d->log(d->user, !all, line);
+    d->log(d->user, all ? LINE_INFO : LINE_WARNING, line);
 }
 
 /* ---- entry ---- */

@@ -228,7 +228,7 @@ Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLi
 /* ---- when it does not fit ---- */
 
 typedef struct {
-    void (*log)(void *user, bool warning, const char *line);
+    ProgramLog *log;
     void *user;
     const char *device;
 } Warner;
@@ -239,7 +239,7 @@ static void memory_report_warn(void *user, const char *text)
     char line[LINE + 32];
 
     snprintf(line, sizeof line, "%s: %s", w->device, text);
-    w->log(w->user, true, line);
+    w->log(w->user, LINE_WARNING, line);
 }
 
 /* "; it has 80.0 GiB, 3.0 GiB of them free" */
@@ -269,7 +269,7 @@ static void print_rest_of_need(const Device *d, const MemoryNeed *need, char *te
 }
 
 Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, const MemoryNeed *need,
-                    void (*log)(void *user, bool warning, const char *line), void *user)
+                    ProgramLog *log, void *user)
 {
     Warner w = { log, user, device_name(d) };
     char total[BYTES_TEXT], arena[BYTES_TEXT], states[BYTES_TEXT], constants[BYTES_TEXT], rest[160], present[96],

@@ -3,6 +3,7 @@
 #define DPX_MEMORY_REPORT_H
 
 #include "exec/device/device.h"
+#include "exec/plan/program_log.h"
 #include "passes/plan/plan_memory.h"
 
 typedef struct {
@@ -32,6 +33,6 @@ Status memory_table(const Graph *g, const MemoryPlan *plan, int device, MemoryLi
 /* After an allocation for the device failed with E_NOMEM: that again, as one line that says what the step needs and
  * what there is. The log, which may be NULL, receives the table. */
 Status memory_short(Device *d, const Graph *g, const MemoryPlan *plan, int device, const MemoryNeed *need,
-                    void (*log)(void *user, bool warning, const char *line), void *user) CHECKED;
+                    ProgramLog *log, void *user) CHECKED;
 
 #endif

@@ -5,11 +5,11 @@
 
 #include "exec/device/memory.h"
 #include "exec/plan/input_part.h"
+#include "exec/plan/program_log.h"
 #include "exec/state/safetensors.h"
 #include "passes/plan/plan_memory.h"
 
 typedef struct Trace Trace; /* exec/plan/trace.h */
-typedef void ProgramLog(void *user, bool warning, const char *line);
 
 /* How a step is run: accelerators are given it, and sums cross processes. */
 typedef struct {

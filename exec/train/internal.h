@@ -7,6 +7,7 @@
 #include "exec/train/session.h"
 #include "passes/build_parts.h"
 #include "passes/options/batch.h"
+#include "passes/report.h"
 #include "passes/train/class_axis.h"
 
 /* A compiled step: a program, and what follows from data for the interpreter. */
@@ -46,6 +47,7 @@ struct Session {
     Trace *trace;
     SessionLog *log; /* may be NULL */
     void *log_user;
+    char summary[REPORT_SUMMARY];           /* of the first program; "": none was made with a log */
     bool notes_logged, accumulation_logged; /* what the passes found, once; what only those for micro-batches do */
     bool padding_logged;                    /* why replicas have the step's length */
     bool interpreted_logged;                /* what is interpreted */

@@ -9,12 +9,12 @@
 #include "exec/run/interp.h"
 #include "exec/train/internal.h"
 #include "exec/train/interpret.h"
+#include "exec/train/note_level.h"
 #include "exec/world/world.h"
 #include "graph/ir/data_shapes.h"
 #include "graph/ir/op.h"
 #include "graph/ir/split_graph.h"
 #include "passes/batch_axis.h"
-#include "passes/report.h"
 #include "passes/train/class_axis.h"
 
 /* ---- creation ---- */
@@ -29,7 +29,7 @@ static Status compare_devices(const Session *s, const DeviceList *list)
         return ST_OK;
     snprintf(line, sizeof line, "the slowest device sets the pace: %s%s", text,
              s->base.replicas.split == SPLIT_WEIGHTS ? "" : "; --split gives each a part by weight");
-    s->log(s->log_user, true, line);
+    s->log(s->log_user, LINE_WARNING, line);
     return ST_OK;
 }
 
@@ -44,7 +44,7 @@ static void log_notes(Session *s, const Report *r)
             continue;
         s->padding_logged |= kind == NOTE_PADDING;
         snprintf(line, sizeof line, "%s: %s", r->note[i].subject, r->note[i].text);
-        s->log(s->log_user, note_is_warning(&r->note[i]), line);
+        s->log(s->log_user, note_level(&r->note[i]), line);
     }
 }
 
@@ -191,11 +191,9 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
     Status st = pipeline_run(g, opt, interp_node, r, how);
 
     if (!st && r && !(st = report_graph(r, g, build_target(opt)))) {
-        char summary[REPORT_SUMMARY];
-
-        report_summary(summary, r);
+        report_summary(s->summary, r);
         if (build_mode(opt) >= BUILD_TRAIN && news)
-            s->log(s->log_user, false, summary);
+            s->log(s->log_user, LINE_DETAIL, s->summary);
         log_notes(s, r);
         s->notes_logged = true;
         s->accumulation_logged |= build_mode(opt) == BUILD_ACCUMULATE;
@@ -332,7 +330,7 @@ static void log_rest(const Session *s, const Graph *known, const Graph *rest)
     snprintf(line, sizeof line,
              "%s: from here on shapes depend on data: %u nodes run as a program, the %u behind them one by one",
              node_text(rest, rest->node[0]), known ? known->n_node : 0, rest->n_node);
-    s->log(s->log_user, true, line);
+    s->log(s->log_user, LINE_WARNING, line);
 }
 
 /* Compiles the nodes of static shape (`known`, which is taken and may be NULL), and readies the rest for the
@@ -752,6 +750,8 @@ const Program *session_program(const Session *s, BuildMode mode)
             return c->rest ? NULL : c->program;
     return NULL;
 }
+
+const char *session_summary(const Session *s) { return s->summary; }
 
 States *session_states(Session *s) { return s->states; }
 

@@ -57,6 +57,11 @@ Status session_prepare(Session *s, BuildMode mode, const NamedTensor *in, int n_
 const Program *session_program(const Session *s,
                                BuildMode mode); /* the last one of this mode; NULL: none, or interpreted */
 
+/* What is trained, as report_summary has it; "": nothing was compiled, or there is no log. */
+const char *session_summary(const Session *s);
+/* Bytes that a step of the programs kept takes of the fullest device; 0: all are interpreted. */
+Status session_memory(size_t *out, const Session *s) CHECKED;
+
 /* The axis of the logits that counts the classes, as it was decided where there is a choice; else 0. */
 int session_class_axis(const Session *s);
 /* Sets the axis that a checkpoint holds; 0: none.  E_INVALID: another one was decided. */

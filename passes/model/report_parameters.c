@@ -44,9 +44,8 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
     if (remembered)
         snprintf(why, sizeof why, ", %s as in the run that wrote this file; --train '*' trains all",
                  remembered == fixed ? "all" : grouped(d_text, remembered));
-    snprintf(
-        text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s (graph-transform --parameters lists them and why)",
-        grouped(a, numbers), numbers == 1 ? "" : "s", grouped(b, tensors), tensors == 1 ? "" : "s", constants, why);
+    snprintf(text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s", grouped(a, numbers),
+             numbers == 1 ? "" : "s", grouped(b, tensors), tensors == 1 ? "" : "s", constants, why);
 }
 
 static void report_parameters_print_row(const Report *r, const Decision *d, int width, FILE *to)

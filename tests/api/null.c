@@ -304,9 +304,9 @@ static void test_harmless(void)
     CU_ASSERT(!dpx_batch_axis(NULL, NULL, NULL) && !dpx_batch_splits(NULL, o, "x"));
     CU_ASSERT_EQUAL(dpx_batch_role(NULL, o, "x"), DPX_ROLE_UNKNOWN);
     CU_ASSERT(!dpx_model_is_step(NULL) && !dpx_model_metadata(NULL, "task") && !dpx_model_count(NULL, DPX_INPUT) &&
-              !dpx_trainer_replicas(NULL) && isnan(dpx_trainer_group_lr(NULL, 0, 1)) &&
-              isnan(dpx_trainer_group_norm(NULL, 0)) && isnan(dpx_trainer_group_scale(NULL, 0)) &&
-              !dpx_trainer_group_skipped(NULL, 0));
+              !dpx_trainer_replicas(NULL) && !*dpx_trainer_summary(NULL) && !dpx_trainer_memory(NULL) &&
+              isnan(dpx_trainer_group_lr(NULL, 0, 1)) && isnan(dpx_trainer_group_norm(NULL, 0)) &&
+              isnan(dpx_trainer_group_scale(NULL, 0)) && !dpx_trainer_group_skipped(NULL, 0));
     CU_ASSERT(!dpx_trainer_observes(NULL) && dpx_trainer_observe(NULL, 0, 0) == DPX_INVALID);
     CU_ASSERT(!dpx_trainer_context(NULL, "node"));
     CU_ASSERT(!dpx_trainer_option(NULL, "split"));

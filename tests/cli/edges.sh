@@ -102,11 +102,11 @@ says "trained 1 step in " "$dpexec" train lin.onnx "${all[@]}" --steps 1 --repli
 says ", loss 0" "$dpexec" train lin.onnx "${all[@]}" --steps 1 --replicas 3 --loss-scaling mean-of-means
 
 # What is split, and along which axis, is printed before the first step.
-"$dpexec" train lin.onnx "${train[@]/--quiet/--debug}" --replicas 2 >decided.txt 2>&1
+"$dpexec" train lin.onnx "${train[@]/--quiet/--verbose}" --replicas 2 >decided.txt 2>&1
 check "the input by its dimension's name" grep -qx 'x: split along axis 0 (N)' decided.txt
 check "the target by its size" grep -qx 'target: split along axis 0 (it has the batch size)' decided.txt
 check "a number goes to all" grep -qx 'learning_rate: given to every device in full' decided.txt
-"$dpexec" train lin.onnx "${train[@]/--quiet/--debug}" --replicas 2 --batch-input x >decided.txt 2>&1
+"$dpexec" train lin.onnx "${train[@]/--quiet/--verbose}" --replicas 2 --batch-input x >decided.txt 2>&1
 check "as told" grep -qx 'x: split along axis 0 (by --batch-input)' decided.txt
 
 # A trace that cannot be written is told before the run, and the model comes first.

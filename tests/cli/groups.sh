@@ -305,10 +305,10 @@ check "the same losses" diff <(grep -o '"loss":......' "$DIR/before/metrics.json
 check "others now" "$dpexec" train "${before[@]}" --quiet --steps 6 --out "$DIR/own"
 check "momentum now" grep -q '"momentum": "0.9"' "$DIR/own/args.json"
 refused 2 "--plain-defaults was 'false', is 'true'" "${plain[@]}" --steps 7 --resume "$DIR/own"
-says "sgd: lr 0.01, momentum 0.9, weight-decay 0; batch size 4, 1 step" "$dpexec" train "${before[@]}" --steps 1
-says "sgd: lr 0.01, momentum 0, weight-decay 0; batch size 4, 1 step" "$dpexec" train "${before[@]}" --steps 1 --compat dp
-says "adam: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0; batch size 32" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adam --steps 1
-says "adamw: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0.01; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adamw --steps 1
-says "lion: lr 0.0001, beta1 0.9, beta2 0.99, weight-decay 0; batch size" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer lion --steps 1
+says "sgd: lr 0.01, momentum 0.9, weight-decay 0" "$dpexec" train "${before[@]}" --steps 1
+says "sgd: lr 0.01, momentum 0, weight-decay 0" "$dpexec" train "${before[@]}" --steps 1 --compat dp
+says "adam: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adam --steps 1
+says "adamw: lr 0.001, beta1 0.9, beta2 0.999, weight-decay 0.01" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer adamw --steps 1
+says "lion: lr 0.0001, beta1 0.9, beta2 0.99, weight-decay 0" "$dpexec" train "${before[@]:0:5}" --threads 1 --optimizer lion --steps 1
 says "learning rate [adagrad 0.01; adam, adamw 0.001; lamb, lars 0.01; lion 0.0001; rmsprop, sgd 0.01]" env COLUMNS=200 "$dpexec" train --help
 finish

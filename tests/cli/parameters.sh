@@ -33,9 +33,9 @@ echo "$names" | head -n 2 >"$DIR/two.txt"
 echo "$names" | head -n 3 >"$DIR/three.txt"
 train=("$dpexec" train models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 32)
 "${train[@]}" --steps 2 --out "$DIR/run" --parameters "$DIR/two.txt" >"$DIR/run.log" 2>&1
-says "trains 17,226 numbers in 6 tensors (graph-transform --parameters lists them and why)" "$dpexec" models/mlp.onnx \
+says "trains 17,226 numbers in 6 tensors" "$dpexec" models/mlp.onnx \
     --data tests/oracle/data/digits.npz --loss cross-entropy --steps 1 --threads 1
-check "a run says what it trains" grep -q "^trains .* numbers in 2 tensors; 4 constants are fixed" "$DIR/run.log"
+check "a run says what it trains" grep -q "trains .* numbers in 2 tensors; 4 constants are fixed" "$DIR/run.log"
 refused 1 "the checkpoint is of another run" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/three.txt"
 head -n 1 "$DIR/two.txt" >"$DIR/one.txt"
 refused 2 "parameters of digest" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/one.txt"

@@ -13,7 +13,7 @@ val=(--val "$digits" --metric accuracy)
 
 # ---- where it lies ----
 says "model: runs/net-1/model.onnx" "$dpexec" "${train[@]}" --steps 3
-check "the run is said" grep -qx "run: runs/net-1" "$DIR/says.log"
+check "the run is said" grep -qx "run        runs/net-1" "$DIR/says.log"
 says "model: runs/net-2/model.onnx" "$dpexec" launch -n 3 -- train "${train[@]}" --steps 3 --quiet
 check "two folders" test "$(ls runs | paste -sd' ')" = "net-1 net-2"
 check "nothing" "$dpexec" "${train[@]}" --steps 3 --out none --quiet

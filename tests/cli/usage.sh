@@ -286,7 +286,7 @@ refused 2 "--logits y: the model has no such output; it has 'logits'" "${train[@
 refused 2 "--loss output:y: the model has no such output; it has 'logits'" "$dpexec" models/mlp.onnx --data "$digits" --loss output:y
 
 # An evaluation plans no training step, and tells of none.
-"$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 >"$DIR/eval.json" 2>"$DIR/eval.log"
+"$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 10 --verbose >"$DIR/eval.json" 2>"$DIR/eval.log"
 check "an evaluation tells of what it evaluates alone" test "$(cut -d: -f1 "$DIR/eval.log" | paste -sd ' ')" = "x target"
 
 # Output folders that cannot be written: below a file, on a full disk (a limit on the size of files stands in for it).

@@ -20,11 +20,11 @@ static void add_line(void *user, const char *line)
     strcat(l->text, "\n");
 }
 
-static void add_log(void *user, bool warning, const char *line)
+static void add_log(void *user, LineLevel level, const char *line)
 {
     Lines *l = user;
 
-    l->warnings += warning;
+    l->warnings += level == LINE_WARNING;
     add_line(user, line);
 }
 

@@ -408,11 +408,11 @@ static void test_missing_kernels_are_listed(void)
 
 /* ---- the log ---- */
 
-static void keep_line(void *user, bool warning, const char *line)
+static void keep_line(void *user, LineLevel level, const char *line)
 {
     char *text = user;
 
-    strcat(text, warning ? "! " : "- ");
+    strcat(text, level == LINE_WARNING ? "! " : level == LINE_DETAIL ? ". " : "- ");
     strncat(text, line, 100);
     strcat(text, "\n");
 }
@@ -449,7 +449,7 @@ static void test_log(void)
         CU_ASSERT_PTR_NOT_NULL(
             strstr(text, "! the slowest device sets the pace: cpu:0 (4 cores, 0 MiB) and cpu:1 (1 core, "));
         CHECK_OK(session_prepare(session, BUILD_TRAIN, &in, 1));
-        CU_ASSERT_PTR_NOT_NULL(strstr(text, "- x: split along axis 0"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(text, ". x: split along axis 0"));
         first = strstr(text, "! w: ");
         CU_ASSERT_PTR_NOT_NULL(first);
         CHECK_OK(session_prepare(session, BUILD_INFER, &in, 1));

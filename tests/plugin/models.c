@@ -20,12 +20,12 @@ typedef struct {
     char line[1024];
 } Told;
 
-static void hear(void *user, bool warning, const char *line)
+static void hear(void *user, LineLevel level, const char *line)
 {
     Told *t = user;
     const char *at = strstr(line, "the libraries confirm ");
 
-    (void)warning;
+    (void)level;
     if (at &&
         sscanf(
             at,

@@ -101,6 +101,9 @@ void feed_check_channels(const Feed *f, Problems *wrong);
  * numbers are left out.  E_INVALID, with the flag: the target is not one class number for each sample. */
 Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, const char *flag) CHECKED;
 void strata_free(Strata *s);
+/* How many samples each class number from 0 has, freed by the caller.  *out NULL: the target is not one class number
+ * for each sample, or there are more classes than are counted here. */
+Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const Args *a) CHECKED;
 /* --workers, or its default. */
 Status feed_workers(int *out, const Args *a, const Feed *f) CHECKED;
 

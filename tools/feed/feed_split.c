@@ -7,6 +7,8 @@
 #include "graph/base/numtext.h"
 #include "tools/feed/feed.h"
 
+enum { MOST_COUNTED = 1 << 16 };
+
 /* ---- limit=N ---- */
 
 /* Cuts an array to its first n samples. */
@@ -317,5 +319,34 @@ Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, 
     s.begin[s.classes] = kept;
     *out = s;
     *number = numbers;
+    return ST_OK;
+}
+
+Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const Args *a)
+{
+    const Array *class = class_array(f, a);
+    int64_t *count = calloc(MOST_COUNTED, sizeof *count), most = 0;
+    bool good = class && !class->fetch;
+
+    *out = NULL;
+    *classes = 0;
+    if (!count)
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < f->data->samples && good; i++) {
+        const int64_t row = dataset_row(f->data, i);
+        int64_t number;
+
+        array_gather(class, &row, 1, DPX_INT64, &number);
+        good = number < MOST_COUNTED;
+        if (number < 0 || !good) /* negative ones, such as --ignore-index, are no class */
+            continue;
+        count[number]++;
+        most = number + 1 > most ? number + 1 : most;
+    }
+    if (good && most) {
+        *out = count;
+        *classes = most;
+    } else
+        free(count);
     return ST_OK;
 }

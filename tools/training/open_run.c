@@ -197,26 +197,6 @@ static Status keep_defaults(const Args *a)
     return st;
 }
 
-/* Prints the settings that the optimizer has, given or by default: "sgd: lr 0.01, momentum 0.9; batch size 32". */
-static void tell_settings(Run *r)
-{
-    static const char *const shown[] = { "momentum", "beta1", "beta2", "weight-decay" };
-    const dpx_options *o = r->args->options;
-    const char *optimizer = dpx_options_get(o, "optimizer");
-    char text[256], name[32];
-    int n;
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(optimizer, ":"), optimizer);
-    n = snprintf(text, sizeof text, "%s", name);
-    if (strcmp(name, "file") != 0)
-        n += snprintf(text + n, sizeof text - (size_t)n, ": lr %s", dpx_options_get(o, "lr"));
-    for (size_t i = 0; i < sizeof shown / sizeof *shown && n < 200; i++)
-        if (dpx_choice_default("optimizer", name, shown[i]))
-            n += snprintf(text + n, sizeof text - (size_t)n, ", %s %s", shown[i], dpx_options_get(o, shown[i]));
-    progress_line(&r->progress, "%s; batch size %" PRId64 ", %" PRId64 " step%s", text, r->batch_size, r->steps,
-                  r->steps == 1 ? "" : "s");
-}
-
 /* Prints which figure a plateau follows. */
 static void tell_plateau(Run *r)
 {
@@ -284,8 +264,6 @@ Status open_run(Run *r)
         r->has_dir = true;
         if (!progress_log_to(&r->progress, run_dir_file(&r->dir, "log.txt", path)))
             return FAIL(E_IO, "%s: cannot write: %s", path, strerror(errno));
-        if (!out && !r->progress.quiet)
-            progress_line(&r->progress, "run: %s", r->dir.path);
         if (*r->dir.aside)
             progress_line(
                 &r->progress,
@@ -294,16 +272,16 @@ Status open_run(Run *r)
                 r->dir.path, r->dir.aside);
     }
 
-    if (!r->progress.quiet) {
-        tell_settings(r);
-        tell_plateau(r);
-    }
     r->facts.args = a;
     r->facts.samples = r->train.data->samples;
     r->facts.batches = loader_batches(r->loader);
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
+    if (!r->progress.quiet) {
+        tell_summary(r);
+        tell_plateau(r);
+    }
     if (from) { /* rank 0 alone looked */
         tool_set_purpose(&r->world, "whether the run goes on in its folder");
         TRY(world_most(&same, &r->world, same));

@@ -48,6 +48,7 @@ static const Flag flags[] = {
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
+    { "verbose", NULL, "print also how the model is divided over devices, input by input" },
     { "quiet", NULL, "print nothing but warnings, errors and the result" },
     WORLD_FLAGS,
     { NULL, NULL, NULL },
@@ -237,6 +238,7 @@ int run_train(const Args *a)
     Status st;
 
     progress_start(&r.progress, args_has(a, "quiet"));
+    r.progress.verbose = args_has(a, "verbose");
     progress_begin_log(&r.progress);
     if (!(st = world_open(&r.world, a))) { /* until here a signal ends the process at once */
         r.progress.quiet |= r.world.rank > 0;

@@ -76,6 +76,11 @@ bool follows_metric(const Args *a);
 Status open_run(Run *r) CHECKED;
 void close_run(Run *r, int failed);
 
+/* ---- summary.c ---- */
+
+/* Prints what the run trains, on what, and how. */
+void tell_summary(Run *r);
+
 /* ---- step_loop.c ---- */
 
 /* Trains on the rest of the present epoch.  Stops between two steps when the last step is done, or the run ends
