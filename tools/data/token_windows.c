@@ -1,6 +1,7 @@
 /* Windows of token ids, cut from a mapped file when a batch needs them. */
 #include "tools/data/token_windows.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,12 +72,50 @@ static const dpx_info *id_input(const SourceContext *c)
     return NULL;
 }
 
+/* The largest of n ids, as unsigned numbers: negative ones are larger than all others.  One loop for each width lets
+ * the compiler read many at once. */
+static uint64_t largest_id(const unsigned char *id, int64_t n, int bytes)
+{
+    uint64_t most = 0;
+    uint16_t most16 = 0;
+    uint32_t most32 = 0;
+
+    switch (bytes) {
+    case 2:
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t v;
+
+            memcpy(&v, id + 2 * i, sizeof v);
+            v = le16toh(v);
+            most16 = v > most16 ? v : most16;
+        }
+        return most16;
+    case 4:
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t v;
+
+            memcpy(&v, id + 4 * i, sizeof v);
+            v = le32toh(v);
+            most32 = v > most32 ? v : most32;
+        }
+        return most32;
+    default:
+        for (int64_t i = 0; i < n; i++) {
+            const uint64_t v = (uint64_t)id_at(id + i * bytes, bytes);
+
+            most = v > most ? v : most;
+        }
+        return most;
+    }
+}
+
 /* Checks that samples and the model's table have each id. */
 static Status check_ids(const TokenWindows *w, const char *path, const dpx_info *in)
 {
     const int64_t rows = in ? in->rows : 0;
     const int64_t most = rows && rows < INT32_MAX ? rows - 1 : INT32_MAX;
-    const bool all_fit = w->bytes < 4 && 1 << 8 * w->bytes <= most + 1;
+    const bool all_fit =
+        (w->bytes < 4 && 1 << 8 * w->bytes <= most + 1) || largest_id(w->id, w->n, w->bytes) <= (uint64_t)most;
 
     for (int64_t i = 0; !all_fit && i < w->n; i++) {
         const int64_t id = id_at(w->id + i * w->bytes, w->bytes);
