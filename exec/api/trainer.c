@@ -705,15 +705,17 @@ dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
 /* ---- export ---- */
 
 /* Puts the graph of "export-preprocess" in front of *g. */
-static Status join_preprocess(Graph **g, const dpx_trainer *t)
+static Status join_preprocess(Graph **g, int *opset, const dpx_trainer *t)
 {
     Arena *arena = arena_create();
     OperatorList own = { NULL, 0 };
     Graph *joined = NULL;
+    int64_t newest = 0;
     Status st = arena ? options_operators(&own, arena, t->options) : FAIL_NOMEM();
 
     if (!st)
-        st = attach_preprocess(&joined, *g, t->model->onnx, t->options, &own, t->options->export_preprocess);
+        st = attach_preprocess(&joined, *g, t->model->onnx, t->options, &own, t->options->export_preprocess, &newest);
+    *opset = (int)newest;
     arena_free(arena);
     if (st)
         return st;
@@ -733,7 +735,7 @@ static Status export_model(dpx_trainer *t, const char *path)
         return ST_OK;
     st = inference_make(g);
     if (!st && t->options->export_preprocess)
-        st = join_preprocess(&g, t);
+        st = join_preprocess(&g, &how.opset, t);
     if (!st)
         st = onnx_export_file(g, &how, path);
     graph_free(g);

@@ -55,11 +55,13 @@ static void plan_budget_give_inputs(ImportOptions *how, const BuildOptions *o)
 Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
                    const BuildOptions *o)
 {
-    return plan_import_as(
-        out, onnx, path,
-        &(ImportOptions){
-            .eval = eval, .own = own, .members = o ? find_members : NULL, .members_user = (void *)(uintptr_t)o },
-        o);
+    return plan_import_as(out, onnx, path,
+                          &(ImportOptions){ .eval = eval,
+                                            .own = own,
+                                            .members = o ? find_members : NULL,
+                                            .members_user = (void *)(uintptr_t)o,
+                                            .texts = o && input_options(o)->texts },
+                          o);
 }
 
 Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,

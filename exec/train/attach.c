@@ -24,6 +24,7 @@ typedef struct {
     Graph *g;              /* the model, and what is attached already */
     const OnnxModel *onnx; /* of the model */
     bool any_float;        /* all floats are converted in the same way */
+    bool texts;            /* strings are taken: the graph is only exported */
     const Options *o;
     const OperatorList *own;
     /* Fields of the file that is being attached: */
@@ -448,6 +449,7 @@ static Status attach_attach(Attach *a, const char *flag, const char *path, const
 
     if (!path)
         return ST_OK;
+    inputs.texts = a->texts;
     inputs.members = attach_count_members;
     inputs.members_user = a;
     build.inputs = &inputs;
@@ -520,9 +522,9 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
 }
 
 Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
-                         const OperatorList *own, const char *path)
+                         const OperatorList *own, const char *path, int64_t *opset)
 {
-    Attach a = { .onnx = onnx, .o = o, .own = own };
+    Attach a = { .onnx = onnx, .o = o, .own = own, .texts = true };
     Status st;
 
     TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
@@ -530,6 +532,7 @@ Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx,
     for (uint32_t i = 1; !st && i < a.g->n_value; i++)
         if (a.g->value[i]->evidence == EVIDENCE_JOINED) /* as the file is to say, too */
             a.g->value[i]->evidence = EVIDENCE_FIXED;
+    *opset = a.n_part ? a.part_onnx[0]->opset : 0;
     for (int i = 0; i < a.n_part; i++)
         onnx_model_free(a.part_onnx[i]);
     if (st)

@@ -13,8 +13,9 @@ static inline bool attaches_graphs(const Options *o) { return o->preprocess || o
  * `own`, which may be NULL, outlives it.  E_INVALID, too: the options give a value to an input that no file has. */
 Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
                      const OperatorList *own) CHECKED;
-/* A copy of the model with the graph of `path` in front of it, for export. */
+/* A copy of the model with the graph of `path` in front of it, for export: it may take strings.  *opset: that of its
+ * file, whose types an older one may not have. */
 Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
-                         const OperatorList *own, const char *path) CHECKED;
+                         const OperatorList *own, const char *path, int64_t *opset) CHECKED;
 
 #endif

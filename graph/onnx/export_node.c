@@ -9,8 +9,23 @@
 #include "graph/base/numtext.h"
 #include "graph/onnx/export.h"
 #include "graph/tensor/narrow_types.h"
+#include "graph/tensor/strings.h"
 
 #define KIND(k) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##k
+
+/* Zeros, t->data == NULL, are empty strings. */
+static Onnx__TensorProto *export_texts(Exporter *x, Onnx__TensorProto *p, const Tensor *t)
+{
+    p->n_string_data = (size_t)tensor_numel(t);
+    if (!(p->string_data = export_alloc(x, sizeof *p->string_data, p->n_string_data)))
+        return NULL;
+    for (size_t i = 0; i < p->n_string_data && t->data; i++) {
+        const Text s = text_at(t, (int64_t)i);
+
+        p->string_data[i] = (ProtobufCBinaryData){ s.n, (uint8_t *)(uintptr_t)s.bytes };
+    }
+    return p;
+}
 
 Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
 {
@@ -24,6 +39,8 @@ Onnx__TensorProto *export_tensor(Exporter *x, const Tensor *t, char *name)
     p->n_dims = (size_t)t->shape.rank;
     if ((p->dims = export_alloc(x, sizeof *p->dims, p->n_dims)))
         memcpy(p->dims, t->shape.dim, p->n_dims * sizeof *p->dims);
+    if (t->dtype == DT_STRING)
+        return export_texts(x, p, t);
     p->has_raw_data = true;
     p->raw_data = (ProtobufCBinaryData){ packed_bytes(t->dtype, tensor_numel(t)), t->data };
     if (!t->data || dtype_bits(t->dtype) < 8)

@@ -328,7 +328,7 @@ Status import_initializers(Importer *im, Body *b, const Onnx__GraphProto *gp)
 static Status import_tensor(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto *p)
 {
     const Onnx__TypeProto__Tensor *t = p->type->tensor_type;
-    const char *problem = tensor_type_problem(t->elem_type, false), **params = NULL;
+    const char *problem = tensor_type_problem(t->elem_type, im->tensors.texts), **params = NULL;
     Shape shape = shape_unknown();
 
     if (problem) {
@@ -496,7 +496,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
     int64_t opset = opset_of(&top, NULL);
     Importer im = { .scratch = scratch,
                     .model = m,
-                    .tensors = { .external = ext, .dense_left = DENSE_BYTES, .texts = run != NULL },
+                    .tensors = { .external = ext, .dense_left = DENSE_BYTES, .texts = run || (opt && opt->texts) },
                     .marked = model_is_marked(m),
                     .eval = opt ? opt->eval : NULL,
                     .own = opt ? opt->own : NULL,

@@ -88,14 +88,15 @@ Status import_structured(Importer *im, ScopeEntry *e, const Onnx__ValueInfoProto
 {
     OnnxType type;
     const Onnx__TypeProto__Tensor *t = input_type(&type, p->type);
-    const char *problem = t ? tensor_type_problem(t->elem_type, false) : kind_problem(p->type);
+    const char *problem = t ? tensor_type_problem(t->elem_type, im->tensors.texts) : kind_problem(p->type);
     int n = ONNX_UNKNOWN;
 
     if (!problem && im->members)
         TRY(im->members(im->members_user, &n, im->n_given, e->name, &type));
     if (!problem && n == ONNX_UNKNOWN)
         problem = members_problem(im, e->name, &type);
-    im->members_unknown |= !problem ? false : n == ONNX_UNKNOWN && t && !tensor_type_problem(t->elem_type, false);
+    im->members_unknown |=
+        !problem ? false : n == ONNX_UNKNOWN && t && !tensor_type_problem(t->elem_type, im->tensors.texts);
     if (problem) {
         Shape shape = shape_unknown();
 

@@ -88,6 +88,7 @@ typedef struct {
     void *input_value_user;
     OnnxCompute *compute; /* in an evaluation, computes many nodes at once; NULL: each is computed alone */
     void *compute_user;
+    bool texts;        /* tensors of strings are taken, in a graph that is exported or interpreted; never in bodies */
     int64_t max_nodes; /* with functions inlined and loops unrolled; 0: ONNX_MAX_NODES */
     bool training;     /* with the algorithms of its training_info, whose updates are Value.next */
     bool initialize;   /* tensors get the first values that the training_info computes; `training` implies it */

@@ -35,6 +35,7 @@ typedef struct InputOptions {
     void *members_user;
     const InputReach *reach; /* [n_reach] inputs and targets whose parts end early; padding follows each part */
     int n_reach;
+    bool texts;       /* tensors of strings are taken: such a graph is exported or interpreted, never planned */
     bool *reach_kept; /* [replicas] receives which replicas compute the shorter part as well; may be NULL */
 } InputOptions;
 

@@ -54,35 +54,12 @@ static Status write_images(const char *path, const dpx_model *m, const json_t *f
     return image_graph_write(&g, path);
 }
 
-/* Has the table features of categories? */
-static bool has_categories(const json_t *table)
-{
-    const char *target = json_string_value(json_object_get(table, "target")), *name, *kind;
-    const json_t *column;
-    size_t i;
-
-    json_array_foreach(json_object_get(table, "columns"), i, column)
-    {
-        name = json_string_value(json_object_get(column, "name"));
-        kind = json_string_value(json_object_get(column, "kind"));
-        if (name && kind && !strcmp(kind, "category") && !(target && !strcmp(name, target)))
-            return true;
-    }
-    return false;
-}
-
 Status export_preprocess_find(char path[PREPROCESS_PATH], bool *temporary, const dpx_model *m, const json_t *fitted,
                               const char *run)
 {
     int fd;
 
     *temporary = false;
-    if (has_categories(json_object_get(fitted, "table")))
-        return FAIL(
-            E_UNSUPPORTED,
-            "--export-preprocess: the table of %s has columns of categories, whose strings no graph that dpexec "
-            "plans can take: run %s/preprocess.onnx in front of the model (docs/tables.md)",
-            run, run);
     if (json_object_get(fitted, "table")) {
         snprintf(path, PREPROCESS_PATH, "%s/preprocess.onnx", run);
         return access(path, R_OK) ? FAIL(E_IO, "%s: cannot read: %s", path, strerror(errno)) : ST_OK;

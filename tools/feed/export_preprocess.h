@@ -11,8 +11,7 @@
 enum { PREPROCESS_PATH = 4096 };
 
 /* Finds the preprocessing of a run's data as an ONNX model: a table's is in the folder of the run; that of images is
- * written to a temporary file there, which the caller removes (*temporary).  E_INVALID: the data had none.
- * E_UNSUPPORTED: a table with categories. */
+ * written to a temporary file there, which the caller removes (*temporary).  E_INVALID: the data had none. */
 Status export_preprocess_find(char path[PREPROCESS_PATH], bool *temporary, const dpx_model *m, const json_t *fitted,
                               const char *run) CHECKED;
 
