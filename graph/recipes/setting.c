@@ -21,7 +21,7 @@ Status setting_read_int(int64_t *out, const Setting *s, const char *value)
 
     errno = 0;
     v = strtoll(value, &end, 10);
-    text_format(range, sizeof range, "a whole number from %.0f to %.4g", s->min, s->max);
+    text_format(range, sizeof range, "a whole number from %.0f to %.10g", s->min, s->max);
     if (!*value || *end || errno || (double)v < s->min || (double)v > s->max)
         return setting_bad(s, value, range);
     *out = v;

@@ -149,6 +149,7 @@ for replicas in 1 3; do
     check "two batches, $replicas" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 2 --replicas $replicas --out "$DIR/evenly$replicas"
     check "lie evenly, $replicas: $evenly" test "$(evaluated <"$DIR/evenly$replicas/metrics.jsonl")" = "$(printf '%s\n' "$evenly" "$evenly")"
 done
+says "--resume: --eval-batches was '2', is '3' from here on" "$dpexec" "${args[@]}" "${val[@]/#2/3}" --eval-batches 3 --resume "$DIR/evenly1"
 check "two batches, three processes" "$dpexec" launch -n 3 -- train "${args[@]}" "${val[@]}" --eval-batches 2 --out "$DIR/evenly_processes"
 check "are those of three replicas" same_run "$DIR/evenly3" "$DIR/evenly_processes"
 check "more batches than there are" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 100 --out "$DIR/more"
@@ -241,6 +242,8 @@ arguments logits bce-logits "f1 top-k" -
 refused 2 "--metric top-k needs class scores: it does not go with --loss bce-logits" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments numbers mse "r2 f1" -
 refused 2 "--metric f1 needs class scores, or a binary loss (bce, bce-logits): it does not go with --loss mse" "$dpexec" eval "${args[@]}" --data $here/numbers.npz
+arguments logits bce-logits "auc:1048577" -
+refused 2 "--metric auc: expected a whole number from 2 to 1048576, found '1048577'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments logits bce-logits "f1" --threshold=1
 refused 2 "--threshold: expected a probability between 0 and 1, found '1'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments plain cross-entropy "f1" --threshold=0.3

@@ -64,12 +64,16 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
     }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         good &= !json_object_set_new(j, flags[i], json_of_text(args_has(f->args, flags[i]) ? FLAG_GIVEN : ""));
+    if (*f->monitor.name) {
+        const char *batches = args_value(f->args, "eval-batches");
+
+        good &= !json_object_set_new(j, "eval-batches", json_of_text(batches ? batches : ""));
+    }
     if (f->observes) {
-        const char *every = args_value(f->args, "eval-every"), *batches = args_value(f->args, "eval-batches");
+        const char *every = args_value(f->args, "eval-every");
 
         good &= !json_object_set_new(j, "metric", json_of_text(dpx_options_get(f->args->options, "metric")));
         good &= !json_object_set_new(j, "eval-every", json_of_text(every ? every : ""));
-        good &= !json_object_set_new(j, "eval-batches", json_of_text(batches ? batches : ""));
     }
     for (size_t i = 0; i < sizeof with_value / sizeof *with_value; i++) {
         const char *value = args_value(f->args, with_value[i]),
@@ -134,9 +138,10 @@ static bool same_value(const char *a, const char *b)
     return !strcmp(a, b) || (text_to_float64(&x, a, strlen(a)) && text_to_float64(&y, b, strlen(b)) && x == y);
 }
 
-/* The effect of a change of the option on resume.  metric, eval-every and eval-batches are noted only where the
- * learning rate follows evaluations; pad-multiple changes no more than rounding where the model masks padding.  The
- * number of replicas changes more than bits where each replica has batch-norm statistics of its own. */
+/* The effect of a change of the option on resume.  metric and eval-every are noted only where the
+ * learning rate follows evaluations, eval-batches where there are some; pad-multiple changes no more than rounding
+ * where the model masks padding.  The number of replicas changes more than bits where each replica has batch-norm
+ * statistics of its own. */
 static dpx_on_resume on_resume(const RunFacts *now, const char *name)
 {
     static const char *const told[] = { "metric", "eval-every", "eval-batches", "pad-multiple" };
