@@ -347,7 +347,10 @@ static Status open_source(Feed *f, dpx_model **model, const Args *a, Progress *l
     if (*model)
         return feed_open(f, a, "data", *model, SHARE_ALL, log);
     TRY(feed_limit(f, a, "data"));
-    return feed_fit(f, a, "data");
+    TRY(feed_fit(f, a, "data"));
+    if (f->data->note)
+        progress_line(log, "dpexec: warning: %s", f->data->note);
+    return ST_OK;
 }
 
 int run_data(const Args *a)

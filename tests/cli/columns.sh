@@ -46,6 +46,9 @@ refused 2 "column 'city' has 6 categories, and the embedding of input 'x' 5 rows
     "$dpexec" train five.onnx --data more.csv,target=price --loss mse "${how[@]}"
 refused 2 "people.csv, line 2, column 'size': input 'x' takes ids, whole numbers from " \
     "$dpexec" train ids.onnx --data people.csv,target=price --map x=user+size --loss mse "${how[@]}"
+printf 'a,b,y\n1,2,3\n9007199254740993,2,3\n' >large.csv       # 2^53 + 1, which no float64 is
+refused 2 "large.csv, line 3, column 'a': input 'x' takes ids, whole numbers from " \
+    "$dpexec" train ids.onnx --data large.csv,target=y --loss mse "${how[@]}"
 refused 2 "takes ids, whole numbers from 0 to 4, found " \
     "$dpexec" train five.onnx --data people.csv,target=price --map x=age --loss mse "${how[@]}"
 

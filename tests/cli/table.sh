@@ -54,6 +54,25 @@ for i in 1 2 3 4 5 6 7 8; do printf '%d,%d,%s,%d\n' $i $i $([ $i -lt 8 ] && echo
 says "dpexec: warning: --data: rare.csv: column 'city': 1 row has a category that no training row has, first 'Paris' in line 9;" \
     "$dpexec" train three.onnx --data csv:rare.csv,target=price --val-split 0.25,last "${how[@]}"
 
+# --val-split keeps the rows of a group together: all rows that are held back have a `copy` that no training row has.
+awk 'BEGIN { print "patient,copy,x,target"; for (i = 0; i < 60; i++) { g = (i * i * 7 + i) % 13; printf "P%d,P%d,%d,%d\n", g, g, i % 7, i } }' >groups.csv
+grouped=(--data groups.csv --val-split 0.3,group=patient --loss mse --optimizer sgd --lr 0.001 --batch-size 8 --threads 1)
+check "groups" "$dpexec" train narrow.onnx "${grouped[@]}" --epochs 2 --devices cpu*2 --out grouped
+mv check.log groups.log
+held=$(sed -n 's/.*evaluates on \([0-9]*\) held back.*/\1/p' groups.log)
+check "a part is held back" test "${held:-0}" -ge 18 -a "${held:-60}" -lt 40
+check "whole groups" grep -q "column 'copy': $held rows have a category that no training row has" groups.log
+check "groups in two processes" "$dpexec" launch -n 2 -- train narrow.onnx "${grouped[@]}" --epochs 2 --devices cpu --out grouped2
+check "the same groups" cmp grouped/model.onnx grouped2/model.onnx
+check "one epoch" "$dpexec" train narrow.onnx "${grouped[@]}" --epochs 1 --devices cpu*2 --out grouped3
+check "another" "$dpexec" train narrow.onnx "${grouped[@]}" --epochs 2 --devices cpu*2 --resume grouped3
+check "the same groups when resumed" cmp grouped/model.onnx grouped3/model.onnx
+check "evaluate without groups" "$dpexec" eval grouped/model.onnx --data groups.csv,limit=5 --loss mse --threads 1
+refused 2 "group=pat: no such column (has: 'patient', 'copy', 'x', 'target')" "$dpexec" train narrow.onnx "${grouped[@]/patient/pat}"
+refused 2 "group=target: it is the target" "$dpexec" train narrow.onnx "${grouped[@]/patient/target}"
+sed '4s/^P[0-9]*,/,/' groups.csv >nobody.csv
+refused 1 "line 4, column 'patient': the group is missing" "$dpexec" train narrow.onnx "${grouped[@]/groups.csv/nobody.csv}"
+
 # Classes by name.
 check "classes" "$dpexec" train scores.onnx --data csv:kinds.csv,target=kind --val csv:kinds.csv,target=kind --loss cross-entropy \
     --metric accuracy --batch-size 20 --epochs 4 --optimizer adam --lr 0.1 --threads 1 --quiet --out kinds

@@ -31,6 +31,9 @@ check "to the byte" cmp "$DIR/data/ids.npy" "${kept[0]}"
 refused 2 "ids.npy: token" "$dpexec" train "${gpt[@]}" --data "tokens:$DIR/data/ids.npy" --steps 2
 rm "${kept[0]}"
 
+says "broken.txt: not UTF-8 in 39 places, the first at byte 143; read as U+FFFD" "$dpexec" data \
+    "text:tests/cli/tokenize/broken.txt,block=8,tokenizer=$tokenizer,cache=$DIR/data"
+
 # A folder that cannot be written: root can write anywhere, and becomes another user.
 chmod 755 "$DIR" "$DIR/data"
 mkdir "$DIR/home"

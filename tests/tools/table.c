@@ -316,6 +316,11 @@ static void test_classes(void)
                 table_read(&v, write_csv("x,y\n1,9\n2,8\n", 12), &how, fitted));
     json_decref(fitted);
     table_free(t);
+    /* 2^53 and 2^53 + 1 are one float64, and two classes. */
+    CHECK_OK(read_text(&t, "x,y\n1,9007199254740993\n2,9007199254740992\n3,9007199254740993\n", &how));
+    CHECK_OK(table_fit(t, NULL, 3));
+    CU_ASSERT_EQUAL(t->column[1].n_known, 2);
+    table_free(t);
     unlink(path);
 }
 

@@ -240,7 +240,7 @@ Status csv_fetch(const Array *a, int64_t row, const SampleKey *key, void *out)
 static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t rows)
 {
     const Column *col = &t->column[column];
-    const double most = in->rows ? (double)in->rows - 1 : in->dtype == DPX_INT32 ? INT32_MAX : 9007199254740992.0;
+    const double most = in->rows ? (double)in->rows - 1 : in->dtype == DPX_INT32 ? INT32_MAX : TABLE_WHOLE_MOST;
     const double least = in->rows ? 0 : -most;
     char number[NUMBER_TEXT];
 

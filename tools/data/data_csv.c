@@ -63,6 +63,27 @@ static Status add_target(Dataset *d, const TableSource *s)
     return dataset_add(d, &a, t->path);
 }
 
+/* Adds the numbers of the rows' groups, by the column's name. */
+static Status add_group(Dataset *d, const Table *t)
+{
+    const int column = table_find_group(t);
+    Array a = { .dtype = DPX_INT64, .rank = 1, .dim = { t->rows } };
+
+    if (column < 0)
+        return ST_OK;
+    a.name = strdup(t->column[column].name);
+    a.memory = malloc((size_t)t->rows * sizeof(int64_t));
+    a.data = a.memory;
+    if (!a.name || !a.memory) {
+        free(a.name);
+        free(a.memory);
+        return FAIL_NOMEM();
+    }
+    for (int64_t i = 0; i < t->rows; i++)
+        ((int64_t *)a.memory)[i] = (int64_t)table_value(t, column, i);
+    return dataset_add(d, &a, t->path);
+}
+
 /* Whether each row has a target, whose class is known. */
 static bool has_targets(const Table *t)
 {
@@ -249,6 +270,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
                          .drop = source_value(source, "drop"),
                          .text = source_value(source, "text"),
                          .take_text = csv_text_take,
+                         .group = c->group,
                          .header = source_value(source, "header"),
                          .delimiter = source_value(source, "delimiter"),
                          .decimal = source_value(source, "decimal"),
@@ -278,6 +300,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
                     s->t->column[s->t->n - 1].name);
     TRY(add_arrays(d, s, c));
     TRY(add_text(d, s, c));
+    TRY(add_group(d, s->t));
     if (!s->fitted)
         TRY(drop_unused(d, s));
     if (!s->fitted) /* classes are those of all rows */

@@ -49,6 +49,7 @@ typedef struct {
     dpx_target_kind target;    /* that the loss takes */
     int64_t scores;            /* the number of classes that the model has scores for; 0: unknown */
     const char *augment;       /* --augment; NULL: not given */
+    const char *group;         /* the array that tells which samples --val-split keeps together; NULL: none */
     bool predicts;             /* a model takes the samples, and no loss needs targets */
     bool skip_broken;          /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,

@@ -45,6 +45,7 @@ typedef struct {
  * --mean, --std and --augment go with it. */
 Status feed_check_source(const Args *a, const char *flag) CHECKED;
 Status feed_check_split(const Args *a) CHECKED; /* checks the form of --val-split */
+const char *feed_split_group(const Args *a);    /* the array that --val-split F,group=ARRAY names; NULL: none */
 /* Opens the flag's data set alone, unless f->data is there; feed_open takes it later.  model NULL: not known yet.
  * f->fitted, if it is NULL, becomes the facts of the run that is resumed or whose model is evaluated. */
 Status feed_read(Feed *f, const Args *a, const char *flag, const dpx_model *model) CHECKED;

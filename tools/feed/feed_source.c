@@ -239,6 +239,7 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
                             .extent = in->extent,
                             .training = is_training(a) && !strcmp(flag, "data"),
                             .augment = args_value(a, "augment"),
+                            .group = strcmp(flag, "data") ? NULL : feed_split_group(a),
                             .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
                                         (!strcmp(a->command->name, "run") || !strcmp(a->command->name, "eval")),
                             .skip_broken = args_has(a, "skip-broken"),

@@ -143,6 +143,14 @@ Status feed_check_split(const Args *a)
     return text ? parse_split(&unused, &group, text) : ST_OK;
 }
 
+const char *feed_split_group(const Args *a)
+{
+    const char *text = args_value(a, "val-split"), *group = NULL;
+    Split unused;
+
+    return text && !parse_split(&unused, &group, text) ? group : NULL;
+}
+
 static Status read_split(Split *out, const Feed *f, const char *text)
 {
     const char *group;

@@ -23,6 +23,9 @@
 
 enum { TABLE_MOST_CATEGORIES = 4096 /* of a column */, TABLE_MOST_FEATURES = 1 << 16, TABLE_NAMES = 400 };
 
+/* The largest whole number that no other is read as: cells are float64. */
+#define TABLE_WHOLE_MOST 9007199254740991.0
+
 typedef enum { COLUMN_NUMERIC, COLUMN_CATEGORY, COLUMN_DROPPED, COLUMN_TEXT } ColumnKind;
 
 /* Receives the text of a row; NULL is none. */
@@ -40,6 +43,7 @@ typedef struct {
     ColumnKind kind;
     bool insisted;              /* the user asked for categories */
     bool target;                /* it is predicted */
+    bool group;                 /* it is dropped, and its cells are kept as numbers that equal texts share */
     int at;                     /* its place in the file's rows, from 0; -1: the file lacks it */
     double median, mean, scale; /* of a number: (value - mean) / scale, once it is fitted */
     int first, width;           /* its features, unless it is a target */
@@ -74,6 +78,7 @@ typedef struct {
     const char *target;                    /* a list; NULL: the column called "target", if there is one */
     const char *numeric, *category, *drop; /* lists */
     const char *text;                      /* a column whose cells go to take_text as they are */
+    const char *group;                     /* a column that tells which rows belong together; it is no feature */
     TableText *take_text;
     void *user;
     const char *header;    /* "yes" or "no" */
@@ -112,6 +117,7 @@ Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
 void table_features(const Table *t, int64_t row, float *out);
 void table_column_features(const Table *t, int column, int64_t row, float *out);
 int table_find(const Table *t, const char *name); /* a column; -1: none */
+int table_find_group(const Table *t);             /* the column of groups; -1: none */
 bool table_is_feature(const Table *t, int column);
 /* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
 Column *table_take_name(Table *t, const char **list);

@@ -44,6 +44,14 @@ int table_find(const Table *t, const char *name)
     return -1;
 }
 
+int table_find_group(const Table *t)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->column[i].group)
+            return i;
+    return -1;
+}
+
 Status table_add_column(Table *t, const char *name)
 {
     Column *grown = arena_grow(t->arena, t->column, sizeof *grown, (size_t)t->n, &t->room);

@@ -229,6 +229,24 @@ static void check_targets(Table *t, const Survey *s, bool classes, Problems *wro
         problems_add(wrong, "target=%s: a class loss takes one column of classes", t->target_names);
 }
 
+/* Marks the column of groups. */
+static void find_group(Table *t, const char *name, Problems *wrong)
+{
+    const int i = name ? table_find(t, name) : -1;
+    char names[TABLE_NAMES];
+
+    if (!name)
+        return;
+    if (i < 0)
+        problems_add(wrong, "--val-split: group=%s: no such column (has: %s)", name, table_names(names, t));
+    else if (t->column[i].target)
+        problems_add(wrong, "--val-split: group=%s: it is the target", name);
+    else {
+        t->column[i].kind = COLUMN_DROPPED;
+        t->column[i].group = true;
+    }
+}
+
 static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
 {
     int *given = calloc((size_t)t->n + 1, sizeof *given);
@@ -244,6 +262,7 @@ static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
     set_kinds(t, "category", how->category, COLUMN_CATEGORY, given, &wrong);
     set_kinds(t, "drop", how->drop, COLUMN_DROPPED, given, &wrong);
     set_kinds(t, "text", how->text, COLUMN_TEXT, given, &wrong);
+    find_group(t, how->group, &wrong);
     for (int i = 0; i < t->n; i++)
         find_kind(&t->column[i], &s[i], given[i], &wrong);
     check_targets(t, s, how->classes, &wrong);
@@ -260,7 +279,7 @@ static Status store_category(double *out, Table *t, Column *col, const char *cel
     double v;
 
     *out = (double)NAN;
-    if (col->target && table_number(&v, cell, t->decimal_comma))
+    if (col->target && table_number(&v, cell, t->decimal_comma) && fabs(v) <= TABLE_WHOLE_MOST)
         cell = text_float64(number, v); /* 1 and 1.0 are one class */
     if (fitted) {
         found = table_find_category(col, cell);
@@ -319,6 +338,16 @@ static void check_categories(const Table *t, const Column *col, Problems *wrong)
                      col->name, col->n_seen, t->rows, col->name, col->name);
 }
 
+/* The number of a row's group: a hash of the text, of as many bits as float64 holds. */
+static double store_group(const Column *col, const Csv *c, Problems *wrong)
+{
+    const char *cell = c->cell[col->at];
+
+    if (table_is_missing(cell))
+        problems_add(wrong, "line %" PRId64 ", column '%.60s': the group is missing", c->row_line, col->name);
+    return (double)(hash_text(HASH_BEGIN, cell) >> 11);
+}
+
 static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, const TableOptions *how)
 {
     double *row = calloc((size_t)t->n + 1, sizeof *row);
@@ -338,7 +367,9 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
             Column *col = &t->column[i];
 
             row[i + 1] = (double)NAN;
-            if (col->kind != COLUMN_DROPPED && col->at >= 0)
+            if (col->group)
+                row[i + 1] = store_group(col, c, &wrong);
+            else if (col->kind != COLUMN_DROPPED && col->at >= 0)
                 st = store_cell(&row[i + 1], t, col, c->cell[col->at], c->row_line, fitted, how, &wrong);
         }
         t->rows++;
@@ -471,6 +502,7 @@ static Status match_places(Table *t, const Csv *c, const TableOptions *how)
 
 static Status read_fitted(Table *t, Csv *c, const TableOptions *how, const json_t *fitted)
 {
+    Problems wrong = { 0 };
     int header, width;
     bool more, named;
 
@@ -487,6 +519,11 @@ static Status read_fitted(Table *t, Csv *c, const TableOptions *how, const json_
         return FAIL(E_IO, "%s: there are no rows", t->path);
     TRY(named && t->header ? match_names(t, c, how) : match_places(t, c, how));
     width = c->n;
+    find_group(t, how->group, &wrong);
+    for (int i = 0; i < t->n; i++)
+        if (t->column[i].group && t->column[i].at < 0)
+            problems_add(&wrong, "--val-split: group=%s: no such column", how->group);
+    TRY(problems_fail(&wrong, E_INVALID, "%s", t->path));
     return store_table(t, c, width, true, how);
 }
 
