@@ -3,10 +3,11 @@
 #include "tools/evaluate.h"
 
 Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
-                Predictions *kept)
+                Predictions *kept, Progress *progress)
 {
     double sum = 0, weight = 0;
     EvalResult e = { 0 };
+    int64_t done = 0;
     Loader *l;
     Status st;
 
@@ -28,10 +29,12 @@ Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Fee
         sum += r.loss_sum;
         weight += r.loss_weight;
         e.samples += b->samples;
+        progress_evaluation(progress, ++done, loader_batches(l));
     }
     if (!st)
         st = loader_status(l);
     loader_free(l);
+    progress_end(progress);
     e.loss = shown_number(f->adds_up ? sum : sum / weight);
     if (!st)
         st = metrics_take(&e.metrics, t, o, false);

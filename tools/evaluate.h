@@ -13,8 +13,8 @@ typedef struct {
 } EvalResult;
 
 /* Evaluates the data set of the feed, in batches that a loader makes so, in order.  `parts`: each process of a world
- * reads its part.  `kept` receives the predictions; NULL: they are dropped. */
+ * reads its part.  `kept` receives the predictions; NULL: they are dropped.  Progress is shown. */
 Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
-                Predictions *kept) CHECKED;
+                Predictions *kept, Progress *progress) CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* The line of progress is redrawn a few times a second; a step between two redraws costs one look at the clock. */
+/* Lines that are printed and kept in the log. */
 #include "tools/progress.h"
 
 #include <stdarg.h>
@@ -10,8 +10,6 @@
 
 #include "tools/terminal.h"
 
-static const double TERMINAL_SECONDS = 0.2, PLAIN_SECONDS = 5;
-
 double seconds_now(void)
 {
     struct timespec t;
@@ -22,48 +20,21 @@ double seconds_now(void)
 
 void progress_start(Progress *p, bool quiet)
 {
-    *p = (Progress){ .quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = seconds_now() };
+    *p = (Progress){ .quiet = quiet,
+                     .terminal = terminal_moves(STDERR_FILENO),
+                     .colour = terminal_colour(STDERR_FILENO),
+                     .utf8 = terminal_utf8(),
+                     .start = seconds_now() };
     p->shown = p->start;
-}
-
-static void format_time(double s, char buf[32])
-{
-    int64_t t = (int64_t)(s + 0.5);
-
-    if (t >= 3600)
-        snprintf(buf, 32, "%lld:%02lld:%02lld", (long long)(t / 3600), (long long)(t / 60 % 60), (long long)(t % 60));
-    else
-        snprintf(buf, 32, "%lld:%02lld", (long long)(t / 60), (long long)(t % 60));
-}
-
-void progress_step(Progress *p, int64_t epoch, int64_t epochs, int64_t done, int64_t total, double loss,
-                   int64_t samples)
-{
-    double now = seconds_now(), spent = now - p->start;
-    char left[32], of[32] = "";
-
-    p->samples += samples;
-    if (p->quiet || now - p->shown < (p->terminal ? TERMINAL_SECONDS : PLAIN_SECONDS))
-        return;
-    p->shown = now;
-    format_time(done && p->samples ? spent / (double)done * (double)(total - done) : 0, left);
-    if (epochs > 0)
-        snprintf(of, sizeof of, "/%lld", (long long)epochs);
-    fprintf(stderr, "%sepoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s%s", p->terminal ? "\r" : "",
-            (long long)epoch, of, (long long)done, (long long)total, shown_number(loss), (double)p->samples / spent,
-            left, p->terminal ? "\033[K" : "\n");
-    p->open = p->terminal;
-    fflush(stderr);
-    if (!p->terminal)
-        progress_log(p, "epoch %lld%s  step %lld/%lld  loss %.4f  %.0f samples/s  ETA %s", (long long)epoch, of,
-                     (long long)done, (long long)total, shown_number(loss), (double)p->samples / spent, left);
 }
 
 void progress_end(Progress *p)
 {
-    if (p->open)
-        fputs("\r\033[K", stderr);
-    p->open = false;
+    const int width = terminal_width(STDERR_FILENO) - 1;
+
+    if (p->drawn) /* a terminal that became narrower has lost the rest */
+        fprintf(stderr, "\r%*s\r", p->drawn < width ? p->drawn : width, "");
+    p->drawn = 0;
 }
 
 /* ---- the log ---- */
@@ -125,11 +96,17 @@ void progress_result(Progress *p, const char *fmt, ...)
 
 void progress_line(Progress *p, const char *fmt, ...)
 {
+    static const char warning[] = "dpexec: warning:";
+    size_t skipped = 0;
     va_list ap;
 
     progress_end(p);
+    if (p->colour && !strncmp(fmt, warning, strlen(warning))) {
+        fprintf(stderr, "\033[33m%s\033[0m", warning);
+        skipped = strlen(warning);
+    }
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vfprintf(stderr, fmt + skipped, ap);
     va_end(ap);
     fputc('\n', stderr);
     va_start(ap, fmt);
@@ -159,14 +136,12 @@ static void print_wrapped(const char *text)
 
 void progress_fact(Progress *p, const char *label, const char *text)
 {
-    const bool bold = terminal_colour(STDERR_FILENO);
-
     if (!p->terminal) {
         progress_line(p, "%-*s%s", FACTS_COLUMN, label, text);
         return;
     }
     progress_end(p);
-    fprintf(stderr, "%s%-*s%s", bold ? "\033[1m" : "", FACTS_COLUMN, label, bold ? "\033[0m" : "");
+    fprintf(stderr, "%s%-*s%s", p->colour ? "\033[1m" : "", FACTS_COLUMN, label, p->colour ? "\033[0m" : "");
     print_wrapped(text);
     progress_log(p, "%-*s%s", FACTS_COLUMN, label, text);
 }

@@ -7,7 +7,7 @@ digits=tests/oracle/data/digits.npz
 bad() {
     local text=$1 src=$2 status
     shift 2
-    timeout 60 "$dpexec" models/mlp.onnx --data "$src" --loss cross-entropy --batch-size 10 --steps 2 --threads 1 --out "$DIR/out" "$@" \
+    timeout 60 "$dpexec" models/mlp.onnx --data "$src" --loss cross-entropy --batch-size 10 --steps 2 --threads 1 --quiet --out "$DIR/out" "$@" \
         >"$DIR/bad.out" 2>"$DIR/bad.err"
     status=$?
     if [ $status != 1 ] && [ $status != 2 ]; then

@@ -313,8 +313,8 @@ check "the last loss" grep -qE "^trained 60 steps in [0-9.]+ s, loss $(printf %.
 # One name for the metric of --val: as in metrics.jsonl, but for the _.
 digits=tests/oracle/data/digits.npz
 "$dpexec" models/mlp.onnx --data $digits --val $digits --loss cross-entropy --metric accuracy --batch-size 43 --threads 1 --out "$DIR/named" >"$DIR/named.txt" 2>&1
-check "while it runs" grep -qE '^step 1: eval loss [0-9.]+, eval accuracy [0-9.]+$' "$DIR/named.txt"
-check "of the training batches" grep -qE '^step 1: train loss [0-9.]+, train accuracy [0-9.]+$' "$DIR/named.txt"
+check "while it runs" grep -qE '^epoch 1/1: .*; eval loss [0-9.]+, eval accuracy [0-9.]+; [0-9]+ samples/s, [0-9.]+ s; best$' "$DIR/named.txt"
+check "of the training batches" grep -qE '^epoch 1/1: train loss [0-9.]+, train accuracy [0-9.]+; ' "$DIR/named.txt"
 check "at the end" grep -qE '^trained 1 step in [0-9.]+ s: eval loss [0-9.]+, eval accuracy [0-9.]+$' "$DIR/named.txt"
 check "in the file" grep -qE '"eval_loss":[0-9.]+,"eval_accuracy":[0-9.]+' "$DIR/named/metrics.jsonl"
 says "warning: the loss is negative: --loss nll expects log-probabilities; for logits use --loss cross-entropy" "${untested[@]/#60/3}" --loss nll

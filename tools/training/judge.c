@@ -33,7 +33,9 @@ Status evaluate_now(Run *r)
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
     dpx_trainer_padding(r->trainer, &positions, &computed);
-    TRY(evaluate(&e, r->trainer, r->args->options, &r->val, how, r->world.world, NULL));
+    progress_pause(&r->progress);
+    TRY(evaluate(&e, r->trainer, r->args->options, &r->val, how, r->world.world, NULL, &r->progress));
+    progress_resume(&r->progress);
     dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
     r->positions += positions_now - positions; /* the evaluation does not count in the epoch */
     r->computed += computed_now - computed;
@@ -41,7 +43,7 @@ Status evaluate_now(Run *r)
     r->eval_step = r->step;
     if (r->step < r->steps)
         warn_of_eval(r, false);
-    if (!r->progress.quiet)
+    if (!r->progress.quiet && !r->row.ends)
         progress_line(&r->progress, "step %" PRId64 ": eval loss %.5f%s", r->step, e.loss,
                       metrics_text(text, "eval", &e.metrics));
     return run_dir_log_eval(&r->dir, r->step, e.loss, &e.metrics, r->val.data);
@@ -77,7 +79,10 @@ Status judge_now(Run *r, bool within)
         return ST_OK;
     if (!within)
         TRY(save(r));
-    return write_best(r);
+    progress_pause(&r->progress);
+    TRY(write_best(r));
+    progress_resume(&r->progress);
+    return ST_OK;
 }
 
 /* The metric that schedules follow. */

@@ -31,6 +31,7 @@ Status save(Run *r)
     r->save_due = false;
     if (!r->keeps || r->saved_step == r->step)
         return ST_OK;
+    progress_pause(&r->progress);
     note = note_write(&r->facts, r->at);
     st = note ? (Status)dpx_trainer_save(r->trainer, r->has_dir ? run_dir_file(&r->dir, "checkpoints", path) : NULL,
                                          note)
@@ -39,7 +40,9 @@ Status save(Run *r)
     TRY(st);
     r->saved_step = r->step;
     r->saved_at = seconds_now();
-    return keep_newest(r);
+    TRY(keep_newest(r));
+    progress_resume(&r->progress);
+    return ST_OK;
 }
 
 /* ---- the best model ---- */

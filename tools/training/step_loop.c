@@ -35,14 +35,12 @@ static Status sum_read(RunRead *out, bool *ends, Run *r)
 /* The metrics over the epoch's training steps, if this was its last one and there are metrics. */
 static Status measure_epoch(Metrics *out, bool *measured, Run *r)
 {
-    char text[METRICS_TEXT];
-
     *measured = ends_epoch(r) && dpx_metric_at(r->args->options, 0).name;
     if (!*measured)
         return ST_OK;
     TRY(metrics_take(out, r->trainer, r->args->options, true));
-    if (!r->progress.quiet && *metrics_text(text, "train", out))
-        progress_line(&r->progress, "step %" PRId64 ": train loss %.5f%s", r->step, shown_number(out->loss), text);
+    r->row.trained = *out;
+    r->row.measured = true;
     return ST_OK;
 }
 
@@ -52,6 +50,8 @@ static Status log_step(Run *r, const dpx_result *result)
     RunRead read;
     bool ends, measured;
 
+    r->row.loss_sum += result->loss_sum;
+    r->row.loss_weight += result->loss_weight;
     r->at.sum += observes_training(r) ? result->loss_sum : 0;
     r->at.weight += observes_training(r) ? result->loss_weight : 0;
     TRY(sum_read(&read, &ends, r));
@@ -116,7 +116,7 @@ static Status finish_step(Run *r, const dpx_result *result)
                     "lower --lr, or give --clip-norm",
                     r->step, shown_number(result->loss));
     TRY(check_scales(r, result));
-    progress_step(&r->progress, r->at.epoch + 1, r->epochs, r->step, r->steps, result->loss, result->samples);
+    progress_step(&r->progress, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(judge_and_observe(r, false));
     r->save_due |= r->save_steps && r->step % r->save_steps == 0;
@@ -152,8 +152,11 @@ static Status end_epoch(Run *r, bool within)
     r->at.sum = r->at.weight = 0;
     if ((sum != 0 || weight != 0) && observes_training(r))
         TRY((Status)dpx_trainer_observe(r->trainer, r->train.adds_up ? sum : sum / weight, NAN));
+    r->row.ends = true;
     if (!r->eval_every)
         TRY(judge_and_observe(r, within));
+    tell_epoch(r);
+    r->row.ends = false;
     r->save_due |= r->save_epochs && r->at.epoch % r->save_epochs == 0;
     return r->save_due && !within && r->step < r->steps ? save(r) : ST_OK;
 }
@@ -180,6 +183,7 @@ static Status train_begin_step(Run *r, const Batch *b)
             break;
         if (last) {
             TRY(end_epoch(r, true));
+            begin_epoch(r);
             TRY(loader_start(r->loader, r->at.epoch, 0));
         }
         if (!(b = loader_next(r->loader))) {
@@ -199,6 +203,7 @@ Status run_epoch(Run *r)
     r->begun = r->step;
     r->since = seconds_now();
     TRY(agree_on_end(r, false));
+    begin_epoch(r);
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
     for (const Batch *b; r->begun < r->steps && run_goes_on(r) && (b = loader_next(r->loader));) {

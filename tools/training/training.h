@@ -12,6 +12,15 @@
 #include "tools/training/run_dir.h"
 #include "tools/world.h"
 
+/* What the line at the end of an epoch says of its training. */
+typedef struct {
+    int64_t from;                 /* steps done when it began */
+    double loss_sum, loss_weight; /* of the steps that this process ran */
+    bool measured;                /* `trained` is of the whole epoch */
+    Metrics trained;
+    bool ends; /* the evaluation at the epoch's end has no line of its own */
+} EpochRow;
+
 typedef struct {
     const Args *args;
     dpx_model *model;
@@ -49,7 +58,8 @@ typedef struct {
     int64_t skipped;     /* steps since then whose gradients were not finite at their loss scale */
     bool warned_of_skipped;
     int64_t positions, computed; /* counted by the trainer before the epoch */
-    bool resumed;                /* the bytes read to resume are not logged yet */
+    EpochRow row;
+    bool resumed; /* the bytes read to resume are not logged yet */
 } Run;
 
 /* ---- train.c ---- */
@@ -88,6 +98,13 @@ void tell_summary(Run *r);
 Status run_epoch(Run *r) CHECKED;
 /* Warns, once, at the end of an epoch or the run, that a fixed loss scale is too large. */
 void warn_of_skipped(Run *r);
+
+/* ---- epoch_row.c ---- */
+
+/* Begins the row of the present epoch. */
+void begin_epoch(Run *r);
+/* Prints the row of the epoch that has ended. */
+void tell_epoch(Run *r);
 
 /* ---- judge.c ---- */
 
