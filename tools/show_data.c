@@ -139,15 +139,15 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Counts the classes of a vector of whole numbers; too many are none. */
+/* Counts the classes of an array with a whole number for each sample; too many are none. */
 static Status count_classes(Shown *s, const Dataset *d, const char *target)
 {
     const Array *a = s->array;
     const bool named = !strcmp(a->name, target ? target : "target");
     const int64_t n = d->samples;
 
-    if (a->rank != 1 || a->row || a->fetch || a->describes || a->dim[0] < n || (array_is_float(a) && !named) ||
-        array_check_convert(a, DPX_INT64, a->name))
+    if (!a->rank || array_sample_elements(a) != 1 || a->row || a->fetch || a->describes || a->dim[0] < n ||
+        (array_is_float(a) && !named) || array_check_convert(a, DPX_INT64, a->name))
         return ST_OK;
     s->class = malloc((size_t)n * sizeof *s->class + 1);
     s->count = calloc((size_t)n + 1, sizeof *s->count);

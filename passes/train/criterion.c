@@ -276,6 +276,18 @@ static Status no_classes(const Criterion *c)
                 recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(value(c->g, c->y)->shape, text));
 }
 
+/* The probability of a single class is always 1. */
+static Status one_class(const Criterion *c)
+{
+    char text[SHAPE_TEXT];
+
+    return FAIL(
+        E_SHAPE,
+        "--loss %s needs scores of two classes or more: output '%s' %s has one, so that nothing is trained; for "
+        "one logit of each sample and targets 0 and 1 give --loss bce-logits",
+        recipe_options(c->opt)->loss->recipe.name, c->scores->name, shape_text(value(c->g, c->y)->shape, text));
+}
+
 /* `body`: scores and targets, with their classes along axis 1, and weights. */
 static Status add_sums(Criterion *c, const LossBody *body)
 {
@@ -324,6 +336,8 @@ static Status add_class_loss(Criterion *c)
     TRY(find_class_axis(c, &axis, b.soft));
     if (y.dim[axis] < 1)
         return no_classes(c);
+    if (y.dim[axis] == 1)
+        return one_class(c);
     for (int i = 0; i < t.rank; i++)
         t.dim[i] = y.dim[i < axis ? i : i + 1];
     TRY(b.soft ? add_target(c, value(g, c->y)->dtype, &y, batch)

@@ -215,6 +215,14 @@ refused 2 "--val-split was '0.2', is '0.3'" "${split[@]}" --resume "$DIR/split_a
 check "split over processes" "$dpexec" launch -n 3 -- "${split[@]:9}" "${split[@]:1:6}" --out "$DIR/split_3"
 check "and over devices" "${split[@]}" --devices 'cpu*3' --out "$DIR/split_devices"
 check "three processes have the same samples" same_run "$DIR/split_3" "$DIR/split_devices"
+# Class numbers [N,1] are those of [N], where they are counted, drawn, weighed or held back.
+py 'd = np.load(sys.argv[1] + "/uneven.npz"); np.savez(sys.argv[1] + "/column.npz", x=d["x"], target=d["target"][:, None])' "$DIR"
+for name in uneven column; do
+    check "$name" "${split[@]}" --data "$DIR/$name.npz" --balanced --class-weights balanced --out "$DIR/of_$name"
+done
+check "a column of class numbers" cmp "$DIR/of_uneven/model.onnx" "$DIR/of_column/model.onnx"
+check "and its classes" test "$("$dpexec" data "$DIR/uneven.npz" | grep -o 'classes:.*')" = "$("$dpexec" data "$DIR/column.npz" | grep -o 'classes:.*')"
+check "are there" test -n "$("$dpexec" data "$DIR/column.npz" | grep -o 'classes:.*')"
 refused 2 "--val-split evaluates on a part of --data" "${split[@]}" --val "$DIR/first.npz"
 for part in 0 1 -0.1 x 0.1,first; do refused 2 "--val-split: expected the part to evaluate on" "${split[@]}" --val-split "$part"; done
 refused 2 "of 2 samples it leaves none to evaluate on" "${split[@]}" --data "$DIR/uneven.npz,limit=2" --val-split 0.1

@@ -238,6 +238,8 @@ arguments logits bce-logits "f1 f1" -
 refused 2 "--metric f1 is given twice" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments logits bce-logits "f1 nonsense" -
 refused 2 "found 'nonsense'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+arguments logits cross-entropy "" -
+refused 1 "needs scores of two classes or more: output 'scores' [6,1] has one" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments logits bce-logits "f1 top-k" -
 refused 2 "--metric top-k needs class scores: it does not go with --loss bce-logits" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments numbers mse "r2 f1" -

@@ -429,35 +429,6 @@ static bool is_soft_target(const Args *a, const dpx_model *m, const Array *x, Pr
     return true;
 }
 
-/* Whether the loss compares the target with an output, element by element. */
-static bool is_elementwise(const Args *a)
-{
-    static const char *const losses[] = { "bce", "bce-logits", "huber", "l1", "mse" };
-    const char *loss = dpx_options_get(a->options, "loss");
-    bool found = false;
-
-    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-        found |= !strncmp(loss, losses[i], strlen(losses[i])) && strchr(":", loss[strlen(losses[i])]);
-    return found && !*dpx_options_get(a->options, "criterion");
-}
-
-/* Gives one number a sample, [N] or [N,1], the rank of the output that the loss compares it with. */
-static void fit_target_rank(Array *x, const Args *a, const dpx_model *m)
-{
-    const char *logits = dpx_options_get(a->options, "logits");
-    dpx_info out = { .rank = -1 }, one;
-
-    if (x->row || x->rank > 2 || (x->rank == 2 && x->dim[1] != 1) || !is_elementwise(a))
-        return;
-    for (int i = dpx_model_count(m, DPX_OUTPUT) - 1; i >= 0; i--) /* the first that fits stays */
-        if (!dpx_model_info(m, DPX_OUTPUT, i, &one) && (!*logits || !strcmp(one.name, logits)))
-            out = one;
-    if (out.rank == 1 && x->rank == 2)
-        x->rank = 1;
-    else if (out.rank == 2 && out.dim[1] == 1 && x->rank == 1)
-        array_add_channel(x);
-}
-
 static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *wrong)
 {
     const Array *array = find_target(f, a, wrong);
@@ -470,8 +441,6 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     f->target = array->name;
     if (feed_input(&in, m, array->name))
         return; /* the model takes the target itself */
-    if (!is_fed(f, array))
-        fit_target_rank(&f->data->array[array - f->data->array], a, m);
     if (dpx_options_set(a->options, "target", array->name))
         problems_add(wrong, "%s", dpx_error());
     classes = dpx_target(a->options) == DPX_TARGET_CLASSES && !is_soft_target(a, m, array, wrong);

@@ -78,7 +78,7 @@ static bool numbers_samples(const Feed *f, const Array *x)
 {
     const int64_t all = f->data->index ? x->dim[0] : f->data->samples; /* an index is one of all rows */
 
-    return x->rank == 1 && x->dim[0] == all && !x->fetch && !x->row && !x->describes &&
+    return x->rank && array_sample_elements(x) == 1 && x->dim[0] == all && !x->fetch && !x->row && !x->describes &&
            !array_check_convert(x, DPX_INT64, x->name);
 }
 
