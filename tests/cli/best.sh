@@ -220,10 +220,10 @@ check "a run goes on" "${run[@]}" --epochs 30 --lr-schedule plateau:0.5:2 --resu
 check "with the loss" test "$(rates "$DIR/by-loss")" = "$(rates "$DIR/earlier")"
 loud=()
 for argument in "${run[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
-says "--lr-schedule plateau follows the eval accuracy" "${loud[@]}" --epochs 1 --lr-schedule plateau --out none
-says "--lr-schedule plateau follows the eval loss" "${loud[@]}" --epochs 1 --lr-schedule plateau --monitor loss --out none
-says "--lr-schedule plateau follows the eval perplexity" "${loud[@]}" --metric perplexity --epochs 1 --lr-schedule plateau --monitor perplexity --out none
-says "--lr-schedule plateau follows the train loss" "$dpexec" "${flags[@]/--quiet/--no-shuffle}" --epochs 1 --lr-schedule plateau --out none
+says "lr-schedule plateau, which follows the eval accuracy" "${loud[@]}" --epochs 1 --lr-schedule plateau --out none
+says "lr-schedule plateau, which follows the eval loss" "${loud[@]}" --epochs 1 --lr-schedule plateau --monitor loss --out none
+says "lr-schedule plateau, which follows the eval perplexity" "${loud[@]}" --metric perplexity --epochs 1 --lr-schedule plateau --monitor perplexity --out none
+says "lr-schedule plateau, which follows the train loss" "$dpexec" "${flags[@]/--quiet/--no-shuffle}" --epochs 1 --lr-schedule plateau --out none
 refused 2 "its MODE is for metrics that should fall, and it follows accuracy, which should rise: give another --monitor, or max" \
     "${run[@]}" --metric perplexity --lr-schedule plateau:0.5:2:0.0001:rel:0:0:min-metric
 refused 2 "its MODE is for metrics that should rise, and it follows perplexity, which should fall: give another --monitor, or min-metric" \

@@ -150,6 +150,9 @@ for replicas in 1 3; do
     check "lie evenly, $replicas: $evenly" test "$(evaluated <"$DIR/evenly$replicas/metrics.jsonl")" = "$(printf '%s\n' "$evenly" "$evenly")"
 done
 says "--resume: --eval-batches was '2', is '3' from here on" "$dpexec" "${args[@]}" "${val[@]/#2/3}" --eval-batches 3 --resume "$DIR/evenly1"
+loud=()
+for argument in "${args[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
+says "; evaluates on $here/absent.npz: 12 of 23" "$dpexec" "${loud[@]}" "${val[@]}" --eval-batches 2 --out none
 check "two batches, three processes" "$dpexec" launch -n 3 -- train "${args[@]}" "${val[@]}" --eval-batches 2 --out "$DIR/evenly_processes"
 check "are those of three replicas" same_run "$DIR/evenly3" "$DIR/evenly_processes"
 check "more batches than there are" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 100 --out "$DIR/more"

@@ -166,11 +166,14 @@ static void group_by_length(Loader *l, uint64_t *state)
         shuffle(l->order, batches, size, state);
 }
 
+int64_t loader_epoch_samples(int64_t all, int64_t batch_size, int64_t most)
+{
+    return most && most < all / batch_size ? most * batch_size : all;
+}
+
 static int64_t epoch_samples(const Loader *l)
 {
-    const int64_t all = l->data->samples, most = l->options.most_batches, size = l->options.batch_size;
-
-    return most && most < all / size ? most * size : all;
+    return loader_epoch_samples(l->data->samples, l->options.batch_size, l->options.most_batches);
 }
 
 /* Orders the first epoch_samples, sample i being number i * all / epoch_samples of the data. */

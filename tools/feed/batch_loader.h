@@ -79,6 +79,8 @@ typedef struct Loader Loader;
 Status loader_create(Loader **out, const Dataset *d, const Field *field, int n, LoaderOptions options) CHECKED;
 void loader_free(Loader *l);
 int64_t loader_batches(const Loader *l); /* of one epoch */
+/* The samples of an epoch in batches of that size, at most `most` of them (0: all), from `all` samples. */
+int64_t loader_epoch_samples(int64_t all, int64_t batch_size, int64_t most);
 /* Makes the loader read, from the next loader_start on, only the part of each batch that this process's replicas take
  * (dpx_trainer_part), of the fields that are split. */
 Status loader_share(Loader *l, const dpx_trainer *t) CHECKED;

@@ -197,17 +197,6 @@ static Status keep_defaults(const Args *a)
     return st;
 }
 
-/* Prints which figure a plateau follows. */
-static void tell_plateau(Run *r)
-{
-    const char *schedule = dpx_options_get(r->args->options, "lr-schedule");
-    const Monitor metric = monitor_metric(&r->facts.monitor, r->args);
-
-    if (!strncmp(schedule, "plateau", strlen("plateau")))
-        progress_line(&r->progress, "--lr-schedule plateau follows the %s %s", r->val.data ? "eval" : "train",
-                      follows_metric(r->args) ? metric.name : "loss");
-}
-
 /* Loads the model and the data, and creates the trainer. */
 static Status load_all(Run *r)
 {
@@ -278,10 +267,8 @@ Status open_run(Run *r)
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
-    if (!r->progress.quiet) {
+    if (!r->progress.quiet)
         tell_summary(r);
-        tell_plateau(r);
-    }
     if (from) { /* rank 0 alone looked */
         tool_set_purpose(&r->world, "whether the run goes on in its folder");
         TRY(world_most(&same, &r->world, same));

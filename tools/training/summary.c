@@ -31,13 +31,18 @@ static void tell(Run *r, const char *label, char text[LINE_TEXT])
 static void tell_data(Run *r)
 {
     char text[LINE_TEXT] = "";
-    const int64_t n = r->train.data->samples;
+    const int64_t n = r->train.data->samples, held = r->val.data ? r->val.data->samples : 0,
+                  evaluated = loader_epoch_samples(held, r->batch_size, r->eval_batches);
 
     add(text, "%.300s: %" PRId64 " sample%s", r->train.source, n, n == 1 ? "" : "s");
-    if (r->val.data && args_has(r->args, "val"))
-        add(text, "; evaluates on %.300s: %" PRId64, r->val.source, r->val.data->samples);
-    else if (r->val.data)
-        add(text, "; evaluates on %" PRId64 " held back", r->val.data->samples);
+    if (held)
+        add(text, "; evaluates on ");
+    if (held && args_has(r->args, "val"))
+        add(text, "%.300s: ", r->val.source);
+    if (evaluated < held)
+        add(text, "%" PRId64 " of ", evaluated);
+    if (held)
+        add(text, "%" PRId64 "%s", held, args_has(r->args, "val") ? "" : " held back");
     tell(r, "data", text);
 }
 
@@ -67,13 +72,27 @@ static void tell_classes(Run *r)
     free(count);
 }
 
+/* Adds the schedule as it was given, and the figure that a plateau follows. */
+static void add_schedule(char text[LINE_TEXT], const Run *r)
+{
+    const char *schedule = dpx_options_get(r->args->options, "lr-schedule"),
+               *given = args_value(r->args, "lr-schedule");
+    const Monitor metric = monitor_metric(&r->facts.monitor, r->args);
+
+    if (!strcmp(schedule, "constant"))
+        return;
+    add(text, "; lr-schedule %.100s", given ? given : schedule);
+    if (!strncmp(schedule, "plateau", strlen("plateau")))
+        add(text, ", which follows the %s %s", r->val.data ? "eval" : "train",
+            follows_metric(r->args) ? metric.name : "loss");
+}
+
 /* "sgd: lr 0.01, momentum 0.9": the settings that the optimizer has, given or by default. */
 static void tell_optimizer(Run *r)
 {
     static const char *const shown[] = { "momentum", "beta1", "beta2", "weight-decay" };
     const dpx_options *o = r->args->options;
-    const char *optimizer = dpx_options_get(o, "optimizer"), *schedule = dpx_options_get(o, "lr-schedule"),
-               *warmup = dpx_options_get(o, "warmup-steps");
+    const char *optimizer = dpx_options_get(o, "optimizer"), *warmup = dpx_options_get(o, "warmup-steps");
     char text[LINE_TEXT] = "", name[32];
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(optimizer, ":"), optimizer);
@@ -83,8 +102,7 @@ static void tell_optimizer(Run *r)
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (dpx_choice_default("optimizer", name, shown[i]))
             add(text, ", %s %s", shown[i], dpx_options_get(o, shown[i]));
-    if (strcmp(schedule, "constant") != 0)
-        add(text, "; lr-schedule %.100s", schedule);
+    add_schedule(text, r);
     if (strcmp(warmup, "0") != 0)
         add(text, "; warmup-steps %s", warmup);
     tell(r, "optimizer", text);
