@@ -46,6 +46,11 @@ output --out
 output-dir --out
 resume-from-checkpoint --resume
 save-steps --checkpoint-every
+eval-iters --eval-batches
+eval-interval --eval-every
+limit-val-batches --eval-batches
+eval-metric --metric
+metric-for-best-model --monitor
 fp16 --precision float16
 mixed-precision --precision
 warmup --warmup-steps
