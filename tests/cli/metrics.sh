@@ -176,6 +176,10 @@ done <<'WORLDS'
 3 far r2
 3 logits f1:macro
 2 probabilities confusion-matrix
+2 labels recall
+2 pairs f1:1
+2 numbers mape
+2 far r2
 WORLDS
 
 # ---- metrics of an order: in a run by bins, with a bound; in an evaluation from all scores ----
