@@ -1,6 +1,7 @@
 /* A ring of batches: one is lent to the caller while threads fill the others.
  *
- * A thread prepares a batch (its samples, shapes, lengths), and all threads then take pieces of its samples.  A sample
+ * A thread prepares a batch (its samples, shapes, lengths), and all threads then take pieces of its samples.  So does
+ * the caller while it waits for a batch whose samples are made, which takes longer than copying.  A sample
  * goes to the place that its number in the batch gives it, and a sample that is made depends on its row, seed and epoch
  * alone, so neither the number of threads nor their order changes a byte.
  *
@@ -57,13 +58,14 @@ struct Loader {
     LoaderRead read;
     bool shared;   /* other processes read the rest of fields that are split */
     bool makes;    /* samples are made */
+    int helps;     /* threads that fill a batch: the workers, and the caller if samples are made */
     bool replaces; /* broken samples are replaced */
     SampleKey key;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     Slot slot[MAX_SLOTS];
-    Worker *worker; /* [options.workers] */
+    Worker *worker; /* [options.workers + 1]: the last one is the caller's */
     int slots, running;
     bool stop;
     int64_t next_prepare, next_take; /* batch indices of this epoch */
@@ -357,7 +359,7 @@ static void prepare_batch(Loader *l, Slot *s, int64_t index)
     s->claimed = all ? 0 : b->part.from;
     s->to = all ? b->samples : b->part.to;
     s->left = s->to - s->claimed;
-    s->piece = l->options.workers > 1 ? s->left / (PIECES * l->options.workers) + 1 : s->left;
+    s->piece = l->helps > 1 ? s->left / (PIECES * l->helps) + 1 : s->left;
     s->broken = (Broken){ .at = -1 };
 }
 
@@ -433,7 +435,7 @@ static void *fill_batches(void *arg)
         pthread_mutex_lock(&l->lock);
         s->open = true;
         s->full = !s->left;
-        if (s->full || l->options.workers > 1) /* else this thread fills it */
+        if (s->full || l->helps > 1) /* else this thread fills it */
             pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
@@ -497,7 +499,7 @@ static Status allocate(Loader *l)
     size_t bytes = 0, scratch = 0;
 
     if (!(l->order = malloc(samples * sizeof *l->order)) ||
-        !(l->worker = calloc((size_t)l->options.workers, sizeof *l->worker)))
+        !(l->worker = calloc((size_t)l->options.workers + 1, sizeof *l->worker)))
         return FAIL_NOMEM();
     for (int i = 0; i < l->n; i++) {
         const Field *f = &l->field[i];
@@ -509,13 +511,14 @@ static Status allocate(Loader *l)
         bytes = (f->axis || f->array->fetch) && own >= bytes ? own + 1 : bytes; /* at least 1, for an empty sample */
         scratch = made > scratch ? made : scratch;
     }
+    l->helps = l->options.workers + l->makes;
     l->replaces = !any; /* a sequence in the place of another may be longer */
     if (l->options.group_by_length && !any)
         return FAIL(E_INVALID, "--group-by-length: no array of the data is of sequences (NAME beside NAME.offsets or "
                                "NAME.lengths)");
     if (l->options.group_by_length && !(l->keyed = malloc(samples * sizeof *l->keyed)))
         return FAIL_NOMEM();
-    for (int i = 0; i < l->options.workers; i++) {
+    for (int i = 0; i <= l->options.workers; i++) {
         Worker *w = &l->worker[i];
 
         w->loader = l;
@@ -565,7 +568,7 @@ void loader_free(Loader *l)
         return;
     stop_threads(l);
     free_slots(l);
-    for (int i = 0; l->worker && i < l->options.workers; i++) {
+    for (int i = 0; l->worker && i <= l->options.workers; i++) {
         free(l->worker[i].sample);
         free(l->worker[i].scratch);
     }
@@ -690,7 +693,8 @@ const Batch *loader_next(Loader *l)
         Slot *s = slot_of(l, l->next_take);
 
         while (!(l->next_take < l->next_prepare && s->open && s->full) && !l->failed)
-            pthread_cond_wait(&l->changed, &l->lock);
+            if (!l->makes || !work_on_piece(&l->worker[l->options.workers]))
+                pthread_cond_wait(&l->changed, &l->lock);
         if (!l->failed) {
             l->lent = (int)(l->next_take++ % l->slots);
             b = &s->batch;
