@@ -19,7 +19,7 @@ const HelpGroup help_groups[] = {
       "epochs steps time-limit seed out checkpoint-every keep resume config export-preprocess trace dry-run "
       "verbose quiet debug" },
     { "optimizer", "Optimizer",
-      "optimizer lr weight-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "
+      "optimizer lr weight-decay no-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "
       "initial-sum trust plain-defaults accumulate accumulate-across-epochs clip-norm clip-value ema eval-weights "
       "export-weights group groups turns" },
     { "schedule", "Learning rate schedule", "lr-schedule warmup-steps" },

@@ -109,6 +109,8 @@ static const Setting table[] = {
       "a trainer plans an evaluation in advance, not a training step, and measures auc and average-precision without "
       "bins; dpexec eval sets it",
       SETTING_OF(StoredOptions, parts.recipes.exact), .on_resume = RESUME_FREE, .derived = true },
+    { "no-decay", "KINDS", "", "parameters without weight decay, in all groups: norm, bias or norm,bias",
+      .set = options_set_no_decay, .trains = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
     { "accumulate-across-epochs", NULL, "false",

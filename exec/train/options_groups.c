@@ -45,6 +45,26 @@ Status options_set_clip_norm(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+/* ---- weight decay ---- */
+
+Status options_set_no_decay(const Setting *r, void *to, const char *value)
+{
+    const char *at = value;
+    unsigned kinds = 0;
+
+    do {
+        const size_t n = strcspn(at, ",");
+        const bool norm = n == 4 && !strncmp(at, "norm", n), bias = n == 4 && !strncmp(at, "bias", n);
+
+        if (!norm && !bias)
+            return setting_bad(r, value, "norm, bias or norm,bias");
+        kinds |= norm ? KIND_NORM : KIND_BIAS;
+        at += n;
+    } while (*at++);
+    stored_update(to)->undecayed = kinds;
+    return ST_OK;
+}
+
 /* ---- reading a group ---- */
 
 /* The '=' of "KEY=" at `at`, or NULL. */
@@ -312,6 +332,8 @@ Status options_check_groups(const Options *o)
     bool own_loss = false;
 
     TRY(check_clip(&update->clip, NULL, o));
+    if (update->undecayed && recipe_options(&o->build)->optimizer && recipe_options(&o->build)->optimizer->of_file)
+        return FAIL(E_INVALID, "--no-decay: --optimizer file updates all tensors as the file says: leave one out");
     for (int k = 0; k < o->n_group; k++)
         own_loss |= o->group[k].loss != NULL;
     if (update->turns && !own_loss)

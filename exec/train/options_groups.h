@@ -28,6 +28,8 @@ Status options_take_groups(Options *o) CHECKED;
 /* Checks groups together with the other options. */
 Status options_check_groups(const Options *o) CHECKED;
 
+/* --no-decay: "norm", "bias" or both. */
+Status options_set_no_decay(const Setting *r, void *to, const char *value) CHECKED;
 Status options_set_clip_norm(const Setting *r, void *to, const char *value) CHECKED;
 
 #endif

@@ -84,7 +84,7 @@ static Status split_graph_keep(Graph *part, const Graph *g, const uint8_t *marks
         v->producer = NULL;
         v->init = NULL;
         v->layout = LAYOUT_ROWS;
-        v->trainable = v->transient = v->partial = false;
+        v->trainable = v->undecayed = v->transient = v->partial = false;
     }
     return part->status;
 }

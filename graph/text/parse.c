@@ -251,7 +251,7 @@ static Status next(Parser *p, const char **out)
 static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
-    bool has_data, trainable = false, transient = false, partial = false, member = false;
+    bool has_data, trainable = false, undecayed = false, transient = false, partial = false, member = false;
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
     Shape shape;
@@ -260,6 +260,7 @@ static Status declaration(Parser *p, ValueKind kind)
     TRY(new_name(p, &name));
     if (kind == V_STATE) {
         TRY(parse_accept_word(p, "trainable", &trainable));
+        TRY(parse_accept_word(p, "undecayed", &undecayed));
         TRY(parse_accept_word(p, "transient", &transient));
         TRY(parse_accept_word(p, "partial", &partial));
     }
@@ -284,6 +285,7 @@ static Status declaration(Parser *p, ValueKind kind)
     TRY(p->g->status);
     value(p->g, id)->kind = kind;
     value(p->g, id)->trainable = trainable;
+    value(p->g, id)->undecayed = undecayed;
     value(p->g, id)->transient = transient;
     value(p->g, id)->partial = partial;
     value(p->g, id)->member = member;

@@ -363,8 +363,8 @@ static Status print_declaration(Printer *p, const char *word, ValueId id)
     fprintf(p->f, p->body ? " %s " : "  %s ", word);
     print_value(p, id);
     if (v->kind == V_STATE)
-        fprintf(p->f, "%s%s%s", v->trainable ? " trainable" : "", v->transient ? " transient" : "",
-                v->partial ? " partial" : "");
+        fprintf(p->f, "%s%s%s%s", v->trainable ? " trainable" : "", v->undecayed ? " undecayed" : "",
+                v->transient ? " transient" : "", v->partial ? " partial" : "");
     if (v->member)
         fputs(" member", p->f);
     if (v->next) {

@@ -364,6 +364,10 @@ static Status find_quantised(Parameters *p)
 static Status decide(Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
+    const unsigned undecayed = update_options(opt)->undecayed;
+    unsigned char *kind;
+
+    TRY(parameter_kinds(&kind, &p->reach, p->ctx->scratch));
 
     for (uint32_t i = 1; i < p->g->n_value; i++) {
         Value *v = p->g->value[i];
@@ -378,6 +382,9 @@ static Status decide(Parameters *p)
             !(verdict.reason = arena_printf(p->ctx->report->arena, "%s; group %d, '%s'", verdict.reason, group,
                                             update_options(opt)->group[group - 1].pattern)))
             return FAIL_NOMEM();
+        if (verdict.trained && kind[i] & undecayed && p->ctx->report &&
+            !(verdict.reason = arena_printf(p->ctx->report->arena, "%s; no weight decay", verdict.reason)))
+            return FAIL_NOMEM();
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
                             p->reach.reach[i] & REACH_STATISTIC  ? DECISION_STATISTIC
                             : p->reach.reach[i] & ~REACH_SETTING ? DECISION_DATA
@@ -386,6 +393,7 @@ static Status decide(Parameters *p)
             continue;
         v->kind = V_STATE;
         v->trainable = true;
+        v->undecayed = (kind[i] & undecayed) != 0;
         p->ctx->n_changed++;
     }
     return ST_OK;

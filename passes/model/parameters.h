@@ -42,6 +42,10 @@ typedef struct {
 /* Fills *r with arrays of the arena `a`. */
 Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 
+/* ---- parameter_kinds.c ---- */
+/* KIND_ (passes/options/update.h) of each value, by its id: of what no operator reads as anything else. */
+Status parameter_kinds(unsigned char **out, const Reach *r, Arena *a) CHECKED;
+
 /* ---- batch_norm_formula.c ---- */
 Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises`, `rescales`, `by_instance` */
 

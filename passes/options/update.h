@@ -22,6 +22,9 @@ typedef struct {
     const char *loss;                      /* the logged output whose gradient it takes; NULL: the loss */
 } UpdateGroup;
 
+/* Kinds of parameters, as a bit mask. */
+enum { KIND_NORM = 1, KIND_BIAS = 2 };
+
 typedef struct UpdateOptions {
     Clip clip;
     double ema;      /* decay of the mean of each parameter; 0: none */
@@ -30,7 +33,8 @@ typedef struct UpdateOptions {
     const void *states;
     const UpdateGroup *group; /* [n_group] a parameter belongs to the first whose pattern matches */
     int n_group;
-    bool turns; /* groups are updated one after another (passes/train/take_turns.c) */
+    unsigned undecayed; /* KIND_: parameters without weight decay */
+    bool turns;         /* groups are updated one after another (passes/train/take_turns.c) */
 } UpdateOptions;
 
 const UpdateOptions *update_options(const BuildOptions *opt); /* all zeros where `opt` has none */

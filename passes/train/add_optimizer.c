@@ -50,7 +50,7 @@ typedef struct {
  * the gradients that are tested together; the group that represents them has these (player_of). */
 typedef struct {
     const OptimizerDef *def;
-    RecipeSettings settings;
+    RecipeSettings settings, undecayed; /* undecayed: without weight decay */
     const Clip *clip;
     ValueId lr;
     bool any;       /* the player has gradients */
@@ -374,8 +374,10 @@ static bool begin_update(Graph *g, ValueId state)
     return purpose;
 }
 
-/* Emits the updates of a group's parameters of one type, by one formula. */
-static Status emit_type(const Optimizer *o, int k, DType t)
+static bool is_undecayed(const Optimizer *o, int i) { return value(o->g, o->pair[i].param)->undecayed; }
+
+/* Emits the updates of a group's parameters of one type by one formula, of those with or without weight decay. */
+static Status emit_type(const Optimizer *o, int k, DType t, bool undecayed)
 {
     const Group *group = &o->group[k];
     const Group *player = player_of(o, k);
@@ -389,9 +391,10 @@ static Status emit_type(const Optimizer *o, int k, DType t)
                                  .pieces = collective_options(o->opt)->shard != SHARD_NONE };
     UpdateRule rule;
 
-    TRY(optimizer_formula(&rule, &step, group->def, &group->settings));
+    TRY(optimizer_formula(&rule, &step, group->def, undecayed ? &group->undecayed : &group->settings));
     for (int i = 0; i < o->n && !o->g->status; i++)
-        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t && begin_update(o->g, o->pair[i].param))
+        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t && is_undecayed(o, i) == undecayed &&
+            begin_update(o->g, o->pair[i].param))
             optimizer_emit(&rule, o->pair[i].param, o->pair[i].grad);
     graph_free(rule.g);
     return o->g->status;
@@ -399,16 +402,16 @@ static Status emit_type(const Optimizer *o, int k, DType t)
 
 static Status emit_nodes(const Optimizer *o, int k)
 {
-    unsigned done = 0;
+    unsigned done[2] = { 0 };
 
     for (int i = 0; i < o->n; i++) {
         const DType t = value(o->g, o->pair[i].param)->dtype;
 
         if (o->pair[i].group != k)
             continue;
-        if (!(done & DTYPE_BIT(t)))
-            TRY(emit_type(o, k, t));
-        done |= DTYPE_BIT(t);
+        if (!(done[is_undecayed(o, i)] & DTYPE_BIT(t)))
+            TRY(emit_type(o, k, t, is_undecayed(o, i)));
+        done[is_undecayed(o, i)] |= DTYPE_BIT(t);
     }
     return ST_OK;
 }
@@ -694,6 +697,17 @@ static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 
 /* ---- the pass ---- */
 
+/* Reads the settings of a group's optimizer.  Of several values of a flag the first counts. */
+static Status take_settings(Group *out, const char *args, const char *text, Arena *a)
+{
+    const char *without = arena_printf(a, "weight-decay=0;%s", text ? text : "");
+
+    if (!without)
+        return FAIL_NOMEM();
+    TRY(recipe_take(&out->undecayed, &out->def->recipe, "optimizer", args, without, a));
+    return recipe_take(&out->settings, &out->def->recipe, "optimizer", args, text, a);
+}
+
 static Status take_groups(Optimizer *o)
 {
     const BuildOptions *opt = o->opt;
@@ -717,8 +731,8 @@ static Status take_groups(Optimizer *o)
             return FAIL(E_INVALID, "--clip-norm %g must not be negative", group->clip->norm);
         if (!(group->clip->value >= 0))
             return FAIL(E_INVALID, "--clip-value %g must not be negative", group->clip->value);
-        st = recipe_take(&group->settings, &def->recipe, "optimizer", u ? u->optimizer_args : recipes->optimizer_args,
-                         u ? u->settings : recipes->settings, a);
+        st = take_settings(group, u ? u->optimizer_args : recipes->optimizer_args, u ? u->settings : recipes->settings,
+                           a);
         TRY(u ? status_prefix(st, "--group '%s'", u->pattern) : st);
     }
     return ST_OK;
