@@ -1,6 +1,6 @@
 #!/bin/bash
-# --no-decay leaves scales and biases without weight decay: the same bytes as groups that name them, which tests/cli/groups.sh compares
-# with PyTorch.  With several optimizers, replicas, accumulated batches, beside --group, and resumed.  Needs python3-numpy, python3-onnx.
+# --no-decay leaves scales and biases without weight decay: the same bytes as groups that name them, and PyTorch's losses.
+# With several optimizers, replicas, accumulated batches, beside --group, and resumed.  Needs python3-numpy, python3-onnx.
 . "$(dirname "$0")/lib.sh"
 "${PYTHON:-/usr/bin/python3}" tests/cli/no_decay.py "$DIR"
 train=(tests/cli/defaults --batch-size 12 --epochs 2 --threads 1 --dtype float64 --weight-decay 0.3 -- "$dpexec" "$DIR/net.onnx" --data "$DIR/data.npz"
@@ -31,6 +31,18 @@ for optimizer in adamw sgd lion adam lamb; do
     check "$optimizer: without the flag" "${train[@]}" "${flags_without[@]}" --out "$DIR/all.$optimizer"
     check "$optimizer: another model" differ "$DIR/by_kind/model.onnx" "$DIR/all.$optimizer/model.onnx"
 done
+# The losses of PyTorch with groups of its own (tests/cli/no_decay_torch.py).
+losses() { # RUN VALUE...: metrics.jsonl has these losses.
+    grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | paste -sd ' ' - <(echo "${*:2}") |
+        awk 'NR == 1 { n = split($0, a) } NR == 2 { if (NF != n || n < 8) exit 1; for (i = 1; i <= n; i++) if ((d = a[i] - $i) > 1e-8 || d < -1e-8) exit 1 } END { exit NR != 2 }'
+}
+while read -r optimizer kinds want; do
+    for how in "" "--replicas 3"; do
+        rm -rf "$DIR/run"
+        check "$optimizer $kinds $how: a run" "${train[@]}" --no-shuffle --optimizer $optimizer --lr 0.01 --no-decay $kinds $how --out "$DIR/run"
+        check "$optimizer $kinds $how: PyTorch's losses" losses "$DIR/run" $want
+    done
+done <tests/cli/no_decay/torch.txt
 # Beside groups: a parameter keeps its group's rate.
 flags_without=(--optimizer adamw --lr 0.01)
 same "a group" "${flags_without[@]}" --no-decay bias --group 'fc.*:lr=0.02' -- --group 'fc.bias:lr=0.02,weight-decay=0' --group 'fc.*:lr=0.02' "${bias[@]}"
