@@ -70,8 +70,10 @@ struct Loader {
     bool stop;
     int64_t next_prepare, next_take; /* batch indices of this epoch */
     int lent;                        /* slot in the caller's hands, or -1 */
-    Status failed;                   /* of a thread, with its reason; ST_OK: none */
+    Status failed;                   /* of the first piece that failed, by its place in the epoch; ST_OK: none */
+    int64_t failed_at;               /* its first sample's place */
     char why[REASON_TEXT];
+    int filling;      /* pieces that threads fill */
     int64_t replaced; /* broken samples of batches that were lent */
     bool told;        /* the log has their number */
 };
@@ -377,12 +379,24 @@ static void add_broken(Broken *all, const Broken *piece)
     all->n = n;
 }
 
+/* Notes the failure of a piece.  Pieces are taken in order, so an earlier one that fails, too, is being filled already:
+ * the reason is the same for any number of threads once all have ended. */
+static void piece_failed(Loader *l, Status st, int64_t at)
+{
+    if (l->failed && l->failed_at < at)
+        return;
+    l->failed = st;
+    l->failed_at = at;
+    snprintf(l->why, sizeof l->why, "%s", status_message());
+    l->stop = true;
+}
+
 /* Takes a piece of an open batch and fills it; called and left with the lock held.  false: no batch has one. */
 static bool work_on_piece(Worker *w)
 {
     Loader *l = w->loader;
 
-    for (int64_t index = l->next_take; index < l->next_prepare; index++) {
+    for (int64_t index = l->next_take; index < l->next_prepare && !l->failed; index++) {
         Slot *s = slot_of(l, index);
         int64_t from, n;
         Status st;
@@ -392,18 +406,17 @@ static bool work_on_piece(Worker *w)
         from = s->claimed;
         n = s->piece < s->to - from ? s->piece : s->to - from;
         s->claimed += n;
+        l->filling++;
         pthread_mutex_unlock(&l->lock);
         st = fill_piece(w, s, from, from + n);
         pthread_mutex_lock(&l->lock);
         add_broken(&s->broken, &w->broken);
-        if (st && !l->failed) {
-            l->failed = st;
-            snprintf(l->why, sizeof l->why, "%s", status_message());
-            l->stop = true;
-        }
+        if (st)
+            piece_failed(l, st, index * l->options.batch_size + from);
+        l->filling--;
         s->left -= n;
         s->full = !s->left;
-        if (s->full || st)
+        if (s->full || l->failed)
             pthread_cond_broadcast(&l->changed);
         return true;
     }
@@ -692,8 +705,8 @@ const Batch *loader_next(Loader *l)
     if (l->next_take < loader_batches(l)) {
         Slot *s = slot_of(l, l->next_take);
 
-        while (!(l->next_take < l->next_prepare && s->open && s->full) && !l->failed)
-            if (!l->makes || !work_on_piece(&l->worker[l->options.workers]))
+        while (l->failed ? l->filling > 0 : !(l->next_take < l->next_prepare && s->open && s->full))
+            if (l->failed || !l->makes || !work_on_piece(&l->worker[l->options.workers]))
                 pthread_cond_wait(&l->changed, &l->lock);
         if (!l->failed) {
             l->lent = (int)(l->next_take++ % l->slots);
