@@ -23,8 +23,10 @@ BATCH = 3
 def train(dpexec, path, folder):
     """The path of the trained model."""
     folder.mkdir(parents=True)
-    np.savez(folder / "data.npz", **data.draw(onnx.load(str(path)).graph, BATCH))
-    args = [dpexec, str(path), "--data", str(folder / "data.npz"), "--loss", "cross-entropy", "--batch-size", str(BATCH), "--steps", "2",
+    model = onnx.load(str(path))
+    np.savez(folder / "data.npz", **data.draw(model.graph, BATCH))
+    loss = "outputs" if model.graph.output[0].name.endswith("loss") else "cross-entropy"        # its own, as of gan.onnx
+    args = [dpexec, str(path), "--data", str(folder / "data.npz"), "--loss", loss, "--batch-size", str(BATCH), "--steps", "2",
             "--lr", "0.02", "--threads", "1", "--quiet", "--out", str(folder / "out")]
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     if done.returncode:
