@@ -40,7 +40,7 @@ static void try_fitted(const Table *t, const char *path, const TableOptions *how
 static void try_graph(const Table *t)
 {
     int *column = malloc((size_t)t->n * sizeof *column), n = 0;
-    FeatureTensor to = { "features", column, 0 };
+    FeatureTensor to = { .name = "features", .column = column };
 
     MUST(column, "memory");
     for (int i = 0; i < t->n; i++)
