@@ -33,7 +33,7 @@ static void check_scores(dpx_trainer *t, const Batch *b)
 
 static void test_outputs(void)
 {
-    dpx_trainer *t = make_trainer((const char *const[]){ "head=4", "loss=cross-entropy", NULL });
+    dpx_trainer *t = make_trainer((const char *const[]){ "threads=1", "head=4", "loss=cross-entropy", NULL });
     char folder[256], path[300];
     dpx_model *m = NULL;
     dpx_result r;
@@ -60,7 +60,7 @@ static void test_outputs(void)
 /* A label that the file's ten classes had. */
 static void test_labels(void)
 {
-    dpx_trainer *t = make_trainer((const char *const[]){ "head=4", "loss=cross-entropy", NULL });
+    dpx_trainer *t = make_trainer((const char *const[]){ "threads=1", "head=4", "loss=cross-entropy", NULL });
     dpx_result r;
     Batch b;
 
