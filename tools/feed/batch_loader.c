@@ -423,7 +423,14 @@ static bool work_on_piece(Worker *w)
     return false;
 }
 
-/* A thread of the loader. */
+/* Whether each batch of the epoch is open, so that a thread which finds no piece will find none later. */
+static bool all_open(Loader *l)
+{
+    return l->next_prepare == loader_batches(l) &&
+           (l->next_take == l->next_prepare || slot_of(l, l->next_prepare - 1)->open);
+}
+
+/* A thread of the loader, for one epoch. */
 static void *fill_batches(void *arg)
 {
     Worker *w = arg;
@@ -437,6 +444,8 @@ static void *fill_batches(void *arg)
 
         if (work_on_piece(w))
             continue;
+        if (all_open(l))
+            break;
         if (!room) {
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
