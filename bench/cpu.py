@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Training steps of dpexec and PyTorch on the CPU, alternately in one run with equal threads.  Needs torch, torchvision, onnx, numpy.
 
-    bench/cpu.py [--dpexec build/dpexec] [--threads 1] [--rounds 5] [--only MODEL...]
+    bench/cpu.py [--dpexec build/dpexec] [--against OTHER/dpexec] [--threads 1] [--rounds 5] [--only MODEL...]
 
 A round runs each program once, as a process of its own: WARM + STEPS training steps of SGD with momentum on the same random
 batches, from the weights in models/, or those of a network of torchvision that the script exports itself (the legacy exporter in
 training mode).  PyTorch runs eagerly, images in both layouts (contiguous and channels last); the faster one counts.  Counted are the user and system time of all threads per step after the first WARM steps
 (that is what other load on the machine disturbs least), the wall time of a step, and the process's peak memory.  Medians over
-the rounds and their ratios go to standard output and to bench/results/cpu-DATE.json.
+the rounds and their ratios go to standard output and to bench/results/cpu-DATE.json.  With --against another build of dpexec takes
+PyTorch's place, to see whether a change made steps slower or larger; nothing is written then.
 """
 import argparse
 import datetime
@@ -186,10 +187,10 @@ def torch_steps(model, data, steps, threads, layout):
 
 
 def command(who, model, data, steps, args, out):
-    if who != "dpexec":
+    if who in LAYOUTS:
         return [sys.executable, __file__, "--torch", model, "--data", str(data), "--steps", str(steps), "--threads", str(args.threads),
                 "--layout", who]
-    return [args.dpexec, "train", path_of(model, out.parent), "--data", str(data), "--loss", "cross-entropy", "--batch-size",
+    return [args.against if who == "against" else args.dpexec, "train", path_of(model, out.parent), "--data", str(data), "--loss", "cross-entropy", "--batch-size",
             str(CASES[model][0]), "--momentum", "0.9", "--lr", "0.001", "--steps", str(steps), "--devices", "cpu", "--threads",
             str(args.threads), "--quiet", "--out", str(out)]
 
@@ -212,7 +213,7 @@ def one_round(who, model, data, args, tmp, number):
     """Per step after the first WARM.  PyTorch tells it itself, since starting it takes longer than a step; of dpexec it is what a run
     of WARM + STEPS steps takes more than one of WARM."""
     steps = CASES[model][1]
-    if who != "dpexec":
+    if who in LAYOUTS:
         _, _, peak, said = measure(command(who, model, data, steps, args, tmp / "none"), args.threads)
         return {**json.loads(said), "peak_mib": peak}
     few, many = (measure(command(who, model, data, n, args, tmp / f"{who}-{model}-{number}-{n}"), args.threads)
@@ -231,15 +232,16 @@ def run_model(model, args, tmp):
     if model not in OWN:
         subprocess.run([sys.executable, __file__, "--export", path_of(model, tmp), "--only", model], check=True, capture_output=True)
     images = len(np_shape(model)) == 3
-    rounds = {who: [] for who in ("dpexec", *(LAYOUTS if images else LAYOUTS[:1]))}
+    others = ["against"] if args.against else LAYOUTS if images else LAYOUTS[:1]
+    rounds = {who: [] for who in ("dpexec", *others)}
     for i in range(args.rounds):
         for who in rounds:
             rounds[who].append(one_round(who, model, data, args, tmp, i))
     best = min(set(rounds) - {"dpexec"}, key=lambda who: statistics.median(r["cpu_ms"] for r in rounds[who]))
-    row = {"model": model, "batch": CASES[model][0], "torch_layout": best, "rounds": rounds}
+    row = {"model": model, "batch": CASES[model][0], "other": best, "rounds": rounds}
     for key in ("cpu_ms", "wall_ms", "peak_mib"):
         a, b = (statistics.median(r[key] for r in rounds[who]) for who in ("dpexec", best))
-        row[key] = {"dpexec": a, "torch": b, "ratio": a / b}
+        row[key] = {"dpexec": a, "other": b, "ratio": a / b}
     return row
 
 
@@ -250,6 +252,7 @@ def version():
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--dpexec", default="build/dpexec")
+    p.add_argument("--against", help="another build of dpexec, in PyTorch's place")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--only", choices=CASES, nargs="+", default=list(CASES))
@@ -262,13 +265,16 @@ def main():
         return export(args.only[0], args.export)
     with tempfile.TemporaryDirectory() as tmp:
         rows = []
-        print("model (batch)        CPU ms/step dpexec  torch  ratio   wall ratio   peak MiB dpexec  torch")
+        other = "other" if args.against else "torch"
+        print(f"model (batch)        CPU ms/step dpexec  {other}  ratio   wall ratio   peak MiB dpexec  {other}")
         for model in args.only:
             r = run_model(model, args, pathlib.Path(tmp))
             rows.append(r)
             c, w, m = r["cpu_ms"], r["wall_ms"], r["peak_mib"]
-            print(f"{model + ' (' + str(r['batch']) + ')':20} {c['dpexec']:18.2f} {c['torch']:6.2f} {c['ratio']:6.2f} {w['ratio']:12.2f}"
-                  f" {m['dpexec']:17.0f} {m['torch']:6.0f}", flush=True)
+            print(f"{model + ' (' + str(r['batch']) + ')':20} {c['dpexec']:18.2f} {c['other']:6.2f} {c['ratio']:6.2f} {w['ratio']:12.2f}"
+                  f" {m['dpexec']:17.0f} {m['other']:6.0f}", flush=True)
+    if args.against:
+        return None
     out = ROOT / f"bench/results/cpu-{datetime.date.today()}.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg(),
