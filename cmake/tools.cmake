@@ -10,6 +10,12 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
+foreach(part css js)        # of the page of a run
+    add_custom_command(OUTPUT ${GEN}/tools/report_${part}.gen.h DEPENDS tools/report/report.${part} cmake/embed.cmake VERBATIM
+        COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/tools/report/report.${part} -DOUT=${GEN}/tools/report_${part}.gen.h
+            -DNAME=report_${part} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+    target_sources(toolbox PRIVATE ${GEN}/tools/report_${part}.gen.h)
+endforeach()
 target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2
     PkgConfig::UTF8PROC)
 set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels

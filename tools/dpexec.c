@@ -25,6 +25,7 @@ static const struct {
     { &command_eval, run_eval, false, expand_run, &command_eval },
     { &command_run, run_run, false, expand_run, &command_run },
     { &command_export, run_export, false, NULL, NULL },
+    { &command_report, run_report, false, NULL, NULL },
     { &command_check, run_check, false, NULL, NULL },
     { &command_data, run_data, false, NULL, NULL },
     { &command_launch, run_launch, true, NULL, NULL },

@@ -78,7 +78,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (args_has(a, "predictions"))
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;
-    TRY(predictions_close(kept, evaluate(&e, *trainer, a->options, feed, how, false, kept, progress)));
+    TRY(predictions_close(kept, evaluate(&e, *trainer, a->options, feed, how, false, kept, NULL, progress)));
     json_open(&w, NULL, '{');
     if (has_loss(a) && !feed->lacks)
         json_write_float(&w, "eval_loss", e.loss);

@@ -3,7 +3,7 @@
 #include "tools/evaluate.h"
 
 Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
-                Predictions *kept, Progress *progress)
+                Predictions *kept, Mistakes *judged, Progress *progress)
 {
     double sum = 0, weight = 0;
     EvalResult e = { 0 };
@@ -24,7 +24,7 @@ Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Fee
         st = (Status)(parts ? dpx_val_part(t, b->samples, b->tensor, b->n, &r) : dpx_val_step(t, b->tensor, b->n, &r));
         if ((st = feed_name_sample(st, f, l, b)))
             break;
-        if (kept && (st = predictions_add(kept, &r)))
+        if ((kept && (st = predictions_add(kept, &r))) || (judged && (st = mistakes_add(judged, l, b, &r))))
             break;
         sum += r.loss_sum;
         weight += r.loss_weight;

@@ -5,6 +5,7 @@
 #include "tools/feed/feed.h"
 #include "tools/feed/predictions.h"
 #include "tools/metrics.h"
+#include "tools/report/mistakes.h"
 
 typedef struct {
     double loss;
@@ -13,8 +14,9 @@ typedef struct {
 } EvalResult;
 
 /* Evaluates the data set of the feed, in batches that a loader makes so, in order.  `parts`: each process of a world
- * reads its part.  `kept` receives the predictions; NULL: they are dropped.  Progress is shown. */
+ * reads its part.  `kept` receives the predictions, and `judged` what is wrong with them; NULL: not wanted.  Progress
+ * is shown. */
 Status evaluate(EvalResult *out, dpx_trainer *t, const dpx_options *o, const Feed *f, LoaderOptions how, bool parts,
-                Predictions *kept, Progress *progress) CHECKED;
+                Predictions *kept, Mistakes *judged, Progress *progress) CHECKED;
 
 #endif

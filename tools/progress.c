@@ -136,12 +136,14 @@ static void print_wrapped(const char *text)
 
 void progress_fact(Progress *p, const char *label, const char *text)
 {
-    if (!p->terminal) {
+    if (!p->terminal && !p->quiet) {
         progress_line(p, "%-*s%s", FACTS_COLUMN, label, text);
         return;
     }
-    progress_end(p);
-    fprintf(stderr, "%s%-*s%s", p->colour ? "\033[1m" : "", FACTS_COLUMN, label, p->colour ? "\033[0m" : "");
-    print_wrapped(text);
+    if (!p->quiet) {
+        progress_end(p);
+        fprintf(stderr, "%s%-*s%s", p->colour ? "\033[1m" : "", FACTS_COLUMN, label, p->colour ? "\033[0m" : "");
+        print_wrapped(text);
+    }
     progress_log(p, "%-*s%s", FACTS_COLUMN, label, text);
 }

@@ -35,7 +35,8 @@ static inline double shown_number(double x) { return isnan(x) ? (double)NAN : x;
 void progress_start(Progress *p, bool quiet);
 /* Prints a line of its own; the bar is drawn again below it. */
 void progress_line(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints a row of the summary of a run: "data       images:shapes: 640 samples", on a terminal wrapped. */
+/* Prints a row of the summary of a run: "data       images:shapes: 640 samples", on a terminal wrapped; if it
+ * is quiet it goes to the log alone. */
 void progress_fact(Progress *p, const char *label, const char *text);
 /* Removes the bar. */
 void progress_end(Progress *p);

@@ -29,12 +29,16 @@ Status evaluate_now(Run *r)
     int64_t positions, computed, positions_now, computed_now;
     EvalResult e;
     char text[METRICS_TEXT];
+    Mistakes *judged;
+    Status st;
 
     if (!r->val.data || r->eval_step == r->step)
         return ST_OK;
     dpx_trainer_padding(r->trainer, &positions, &computed);
     progress_pause(&r->progress);
-    TRY(evaluate(&e, r->trainer, r->args->options, &r->val, how, r->world.world, NULL, &r->progress));
+    TRY(report_begin_evaluation(&judged, r));
+    st = evaluate(&e, r->trainer, r->args->options, &r->val, how, r->world.world, NULL, judged, &r->progress);
+    TRY(report_end_evaluation(judged, r, st));
     progress_resume(&r->progress);
     dpx_trainer_padding(r->trainer, &positions_now, &computed_now);
     r->positions += positions_now - positions; /* the evaluation does not count in the epoch */
@@ -97,7 +101,8 @@ Status judge_and_observe(Run *r, bool within)
     TRY(evaluate_now(r));
     if (r->val.data)
         TRY((Status)dpx_trainer_observe(r->trainer, r->last_eval.loss, followed(r)));
-    return judge_now(r, within);
+    TRY(judge_now(r, within));
+    return r->row.ends ? ST_OK : write_report(r, false);
 }
 
 void describe_best(char text[4400], const Run *r)

@@ -267,7 +267,7 @@ Status open_run(Run *r)
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
-    if (!r->progress.quiet)
+    if (!r->world.rank)
         tell_summary(r);
     if (from) { /* rank 0 alone looked */
         tool_set_purpose(&r->world, "whether the run goes on in its folder");
@@ -291,6 +291,7 @@ void close_run(Run *r, int failed)
     feed_close(&r->train);
     strata_free(&r->strata);
     run_dir_close(&r->dir);
+    history_free(r->history);
     progress_close_log(&r->progress);
     free(r->progress.early);
     dpx_trainer_free(r->trainer);

@@ -20,6 +20,7 @@
 #include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
+#include "tools/environment.h"
 
 const char *run_dir_file(const RunDir *r, const char *name, char buf[4096])
 {
@@ -304,8 +305,8 @@ static char *describe_args(const Args *a)
 
         good &= !json_object_set_new(options, name, json_of_text(dpx_options_get(a->options, name)));
     }
-    root = json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "flags", flags,
-                     "given", given, "options", options);
+    root = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "flags",
+                     flags, "given", given, "options", options, "environment", environment_json());
     text = good && root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;

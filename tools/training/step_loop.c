@@ -156,6 +156,7 @@ static Status end_epoch(Run *r, bool within)
     if (!r->eval_every)
         TRY(judge_and_observe(r, within));
     tell_epoch(r);
+    TRY(write_report(r, false));
     r->row.ends = false;
     r->save_due |= r->save_epochs && r->at.epoch % r->save_epochs == 0;
     return r->save_due && !within && r->step < r->steps ? save(r) : ST_OK;

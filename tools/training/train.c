@@ -166,7 +166,9 @@ static Status finish_run(Run *r)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
     progress_end(&r->progress);
     TRY(agree_on_end(r, true)); /* the others end when rank 0 has written everything, or fail with it */
-    return r->world.rank ? ST_OK : print_result(r);
+    if (!r->world.rank)
+        TRY(print_result(r));
+    return write_report(r, true);
 }
 
 const Command command_resume = {
@@ -222,7 +224,7 @@ static Status train(Run *r)
     if (!r->world.rank)
         progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
                       r->has_dir ? "; --resume goes on from here" : "");
-    return ST_OK;
+    return write_report(r, true);
 }
 
 int run_train(const Args *a)

@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/evaluate.h"
 #include "tools/progress.h"
+#include "tools/report/history.h"
 #include "tools/training/checkpoint_note.h"
 #include "tools/training/run_dir.h"
 #include "tools/world.h"
@@ -59,7 +60,9 @@ typedef struct {
     bool warned_of_skipped;
     int64_t positions, computed; /* counted by the trainer before the epoch */
     EpochRow row;
-    bool resumed; /* the bytes read to resume are not logged yet */
+    bool resumed;      /* the bytes read to resume are not logged yet */
+    History *history;  /* what the page of the run shows; NULL: it was not written yet */
+    double report_due; /* when it may be written again */
 } Run;
 
 /* ---- train.c ---- */
@@ -105,6 +108,15 @@ void warn_of_skipped(Run *r);
 void begin_epoch(Run *r);
 /* Prints the row of the epoch that has ended. */
 void tell_epoch(Run *r);
+
+/* ---- write_report.c ---- */
+
+/* Before and after an evaluation, whose samples are judged for the page unless that is not written then; *out: NULL.
+ * Frees `m`, and returns `st` or a failure to write evaluation.json. */
+Status report_begin_evaluation(Mistakes **out, const Run *r) CHECKED;
+Status report_end_evaluation(Mistakes *m, const Run *r, Status st) CHECKED;
+/* Writes report.html and metrics.csv, unless they were written a moment ago and this is not the `end` of the run. */
+Status write_report(Run *r, bool end) CHECKED;
 
 /* ---- judge.c ---- */
 

@@ -1,0 +1,68 @@
+#!/bin/bash
+# report.html and metrics.csv: what they show is what metrics.jsonl and the model's predictions say, after interruptions, too; pages of any
+# length stay small.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+py() { "$python" tests/cli/report.py "$@"; }
+
+"$python" - "$DIR" <<'PY'
+import sys
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+r = np.random.default_rng(3)
+for name, n in (("train", 160), ("val", 90)):
+    target = r.integers(0, 10, n)
+    x = (r.standard_normal((n, 1, 28, 28)) + 1.5 * np.eye(28)[target * 2][:, None, None, :]).astype("f")
+    np.savez(f"{sys.argv[1]}/{name}.npz", x=x, target=target)
+    x = r.standard_normal((n, 8)).astype("f")
+    np.savez(f"{sys.argv[1]}/{name}_values.npz", x=x, target=(x[:, :1] - x[:, 1:2] ** 2).astype("f"))
+w = [numpy_helper.from_array(r.standard_normal(s).astype("f") / 3, n) for n, s in (("w1", (8, 16)), ("w2", (16, 1)))]
+graph = helper.make_graph([helper.make_node("MatMul", ["x", "w1"], ["a"]), helper.make_node("Tanh", ["a"], ["b"]),
+                           helper.make_node("MatMul", ["b", "w2"], ["y"])], "values",
+                          [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])],
+                          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])], w)
+save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{sys.argv[1]}/values.onnx")
+PY
+
+# ---- what a page shows ----
+flags=(models/fashion_cnn.onnx --data "$DIR/train.npz" --val "$DIR/val.npz" --loss cross-entropy --metric accuracy --metric confusion-matrix
+    --batch-size 16 --lr 0.003 --threads 1 --quiet)
+check "a run writes its page" "$dpexec" "${flags[@]}" --epochs 3 --out "$DIR/whole"
+check "with each step and evaluation" py curves "$DIR/whole"
+check "predictions" "$dpexec" eval "$DIR/whole/model.onnx" --data "$DIR/val.npz" --loss cross-entropy --predictions "$DIR/predicted" --quiet
+check "with what the model gets wrong" py classes "$DIR/whole" "$DIR/predicted" "$DIR/val.npz"
+check "a run of values" "$dpexec" "$DIR/values.onnx" --data "$DIR/train_values.npz" --val "$DIR/val_values.npz" --loss mse --epochs 2 --quiet --out "$DIR/values"
+check "its predictions" "$dpexec" eval "$DIR/values/model.onnx" --data "$DIR/val_values.npz" --loss mse --predictions "$DIR/values/predicted" --quiet
+check "beside its targets" py values "$DIR/values" "$DIR/values/predicted" "$DIR/val_values.npz"
+
+# ---- interrupted and resumed, and in several processes ----
+check "stopped within an epoch" "$dpexec" "${flags[@]}" --epochs 3 --checkpoint-every 7 --steps 14 --out "$DIR/half"
+check "and resumed" "$dpexec" "${flags[@]}" --epochs 3 --resume "$DIR/half"
+check "has each step once" py once "$DIR/half"
+check "the whole, with a longer end cut off" cp -r "$DIR/whole" "$DIR/rewound"
+check "resumed from before" "$dpexec" "${flags[@]}" --epochs 4 --resume "$DIR/rewound"
+check "once, too" py once "$DIR/rewound"
+check "three processes" "$dpexec" launch -n 3 -- train "${flags[@]}" --epochs 2 --out "$DIR/three"
+check "write one page" py once "$DIR/three"
+cp "$DIR/whole/report.html" "$DIR/before.html"
+says "report: $DIR/whole/report.html" "$dpexec" report "$DIR/whole"
+check "made again, it is the same" cmp "$DIR/before.html" "$DIR/whole/report.html"
+
+# ---- long runs, odd names, several runs ----
+check "100,000 steps" py long_run "$DIR/long"
+check "their page" "$dpexec" report "$DIR/long"
+check "is below 1 MB, with the extremes" py thinned "$DIR/long"
+printf '{"classes": ["</script><script>alert(1)</script>", "<!-- \\"'"'"'é"]}' >"$DIR/long/data.json"
+check "names that look like HTML" "$dpexec" report "$DIR/long"
+check "stay names" py names "$DIR/long"
+check "two runs" "$dpexec" report "$DIR/whole" "$DIR/values" -o "$DIR/both.html"
+check "beside each other" py compared "$DIR/both.html" "$DIR/whole" "$DIR/values"
+
+# ---- what is no run ----
+refused 1 "$DIR/nowhere/metrics.jsonl: cannot read: No such file or directory" "$dpexec" report "$DIR/nowhere"
+cp "$DIR/long/metrics.jsonl" "$DIR/lines"
+printf '{"step":100001,"loss"' >>"$DIR/long/metrics.jsonl"
+check "a line that is being written is left out" "$dpexec" report "$DIR/long"
+printf '\n' >>"$DIR/long/metrics.jsonl"
+refused 1 "metrics.jsonl: the line at byte $(stat -c %s "$DIR/lines") is no JSON object" "$dpexec" report "$DIR/long"
+finish
