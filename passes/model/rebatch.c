@@ -322,25 +322,29 @@ static Status search_cone(Rebatch *r, uint32_t node, const uint32_t *cone, int n
     return ST_OK;
 }
 
-/* Lets the nearest Reshape in the cone that has another axis for the batch take that axis, and drops the edits and
- * choices behind the Reshape.  False: no Reshape has one left. */
+/* Lets the last Reshape in the cone that has another axis for the batch take that axis, and drops the edits and choices
+ * behind it: so all combinations are tried in turn.  False: no Reshape has one left. */
 static bool choose_again(Rebatch *r, const uint32_t *cone, int n)
 {
-    for (int i = 1; i < n; i++) {
-        size_t kept = 0;
+    uint32_t last = 0;
+    size_t kept = 0;
+    bool found = false;
 
-        if (r->choice[cone[i]] + 1 >= r->n_choice[cone[i]])
-            continue;
-        r->choice[cone[i]]++;
-        for (size_t k = 0; k < r->n_edit; k++)
-            if (!edits_reader(&r->edit[k]) || r->edit[k].node < cone[i])
-                r->edit[kept++] = r->edit[k];
-        r->n_edit = kept;
-        for (uint32_t k = cone[i] + 1; k < r->g->n_node; k++)
-            r->choice[k] = 0;
-        return true;
-    }
-    return false;
+    for (int i = 1; i < n; i++)
+        if (r->choice[cone[i]] + 1 < r->n_choice[cone[i]] && (!found || cone[i] > last)) {
+            last = cone[i];
+            found = true;
+        }
+    if (!found)
+        return false;
+    r->choice[last]++;
+    for (size_t k = 0; k < r->n_edit; k++)
+        if (!edits_reader(&r->edit[k]) || r->edit[k].node < last)
+            r->edit[kept++] = r->edit[k];
+    r->n_edit = kept;
+    for (uint32_t k = last + 1; k < r->g->n_node; k++)
+        r->choice[k] = 0;
+    return true;
 }
 
 /* Edits and chooses axes until all nodes agree.  *failed: the node that still disagrees, or n_node.  Before the search
@@ -449,10 +453,12 @@ Status rebatch_try(Rebatch *r, Graph *g, PassCtx *ctx, int64_t b0, bool *good)
 }
 
 /* For a file whose batch axis is open: *b0 becomes 0 if its constants agree at any size, or if they agree at none; else
- * the first usual size at which they agree. */
+ * the first usual size at which they agree and from which edits let them follow the batch.  They often agree at 1 too,
+ * which broadcasts, but not by edits from there.  If no edits do, the last size at which they agree is named. */
 static Status find_b0(Rebatch *r, int64_t *b0)
 {
     static const int64_t usual[] = { 1, 2, 3, 4, 5, 6, 8, 10, 16, 32, 64, 128 };
+    bool good = false;
     uint32_t failed;
 
     *b0 = 0;
@@ -461,12 +467,19 @@ static Status find_b0(Rebatch *r, int64_t *b0)
     TRY(rebatch_walk(r, r->g->n_node, &failed));
     if (failed == r->g->n_node)
         return note_own_rows(r);
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !*b0; i++) {
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !good; i++) {
+        r->b0_known = false;
         for (int k = 0; k < TRIALS; k++)
             r->size[k] = usual[i];
         TRY(rebatch_walk(r, r->g->n_node, &failed));
-        if (failed == r->g->n_node)
-            *b0 = usual[i];
+        if (failed < r->g->n_node)
+            continue;
+        *b0 = usual[i];
+        rebatch_close(r);
+        TRY(rebatch_try(r, r->g, r->ctx, usual[i], &good));
+        good &= r->n_edit > 0;
+        rebatch_close(r);
+        TRY(rebatch_prepare(r, r->g, r->ctx));
     }
     return ST_OK;
 }

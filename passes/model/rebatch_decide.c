@@ -185,17 +185,20 @@ static bool rebatch_decide_infer_all(const Rebatch *r, uint32_t node)
     return ok;
 }
 
-/* Keeps the edit if the output then has the batch where input 0 has it, and sets *good; else undoes the edit. */
+/* Keeps the edit if the output then has the batch where input 0 has it, with as many rows at b0, and sets *good; else
+ * undoes the edit. */
 static Status try_size(Rebatch *r, const Edit *e, bool *good)
 {
+    const ValueId x = r->g->node[e->node]->in[0], y = r->g->node[e->node]->out[0];
+    const int axis = rebatch_axis(r, x);
     ValueId before[TRIALS];
 
     for (int i = 0; i < TRIALS; i++) {
         before[i] = r->trial[i].g->node[e->node]->in[e->in];
         TRY(trial_edit(&r->trial[i], e, r->size[0]));
     }
-    *good = rebatch_decide_infer_all(r, e->node) &&
-            rebatch_axis(r, r->g->node[e->node]->out[0]) == rebatch_axis(r, r->g->node[e->node]->in[0]);
+    *good = rebatch_decide_infer_all(r, e->node) && rebatch_axis(r, y) == axis &&
+            (!r->b0_known || rebatch_shape(r, 0, y)->dim[axis] == rebatch_shape(r, 0, x)->dim[axis]);
     if (*good)
         return rebatch_add(r, e);
     for (int i = 0; i < TRIALS; i++)

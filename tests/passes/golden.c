@@ -503,9 +503,24 @@ static void check_carried(const char *file, const Graph *g)
     free(text);
 }
 
+/* Checks that the pass counts changes, which the report shows, if it made any.  Some passes count none. */
+static void check_count(const char *file, const Pass *pass, int changed, bool another)
+{
+    static const char *const uncounted[] = { "follow-file", "infer-shapes", "keep-buffers", "partition", "schedule" };
+    char *marked = section(file, "marked\n"); /* marks are no part of the text */
+    bool counts = !marked;
+
+    for (size_t i = 0; i < sizeof uncounted / sizeof *uncounted; i++)
+        counts &= strcmp(pass->name, uncounted[i]) != 0;
+    if (changed < 0 || (counts && (changed > 0) != another))
+        TEST_FAIL("%s counts %d changes, and makes of the graph %s", pass->name, changed,
+                  another ? "another" : "the same");
+    free(marked);
+}
+
 static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, const char *path, const char *file)
 {
-    char *after = section(file, "after\n"), *error = section(file, "error "), *found, *expected;
+    char *after = section(file, "after\n"), *error = section(file, "error "), *before = canonical(g), *found, *expected;
     Report *report = report_create();
     int changed;
 
@@ -523,11 +538,13 @@ static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, con
         check_carried(file, g);
         expected = after ? canonical_text(after) : NULL;
         CHECK_STR(expected ? expected : "", found);
+        check_count(file, pass, changed, before && strcmp(before, found) != 0);
         check_again(g, pass, opt, found);
         free(expected);
         free(found);
     }
     report_free(report);
+    free(before);
     free(after);
     free(error);
 }
