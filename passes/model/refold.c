@@ -183,7 +183,7 @@ static bool has_result(const Value *v, const char *name)
     return false;
 }
 
-/* Does the function of a, or of -a, give y to two units in the last place? */
+/* Does the function of a, or of -a, give y to two units in the last place, and the sign of a zero? */
 static bool fits_function(Function f, const Source *a, bool negated, const Tensor *y)
 {
     for (int64_t i = 0; i < tensor_numel(y); i++) {
@@ -192,6 +192,8 @@ static bool fits_function(Function f, const Source *a, bool negated, const Tenso
                                                    : nextafter(fabs(want), INFINITY) - fabs(want);
 
         if (!(fabs(got - want) <= 2 * unit) && !(isnan(got) && isnan(want)))
+            return false;
+        if (want == 0 && !signbit(got) != !signbit(want))
             return false;
     }
     return true;
