@@ -1,0 +1,287 @@
+/* Networks of equal layers, of which a tool kept one tensor each: after unmerge and untie every layer reads the
+ * parameter that it had. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/ir/simplifier_traces.h"
+#include "graph/text/parse.h"
+#include "passes/build_options.h"
+#include "passes/passes.gen.h"
+#include "tests/harness/test.h"
+
+/* What the file still shows of the layers. */
+typedef enum {
+    MODULES,   /* each node's module, from the exporter's metadata */
+    READ_AS,   /* the same, and the names under which tensors are read */
+    SCOPES,    /* each node's module, as a part of its name */
+    LISTS,     /* the same, and onnxsim's list of removed tensors */
+    CUT_LISTS, /* the same, but the list ends with "... (+5 more)" */
+    CHANGES,   /* onnxsim's lists of removed tensors and changed nodes; names of nodes are numbers */
+    N_SHOWN
+} Shown;
+
+static const char *const evidence_names[] = { "modules", "read as", "scopes", "lists", "cut lists", "changes" };
+
+typedef enum { GEMM, NORM, PRODUCT, N_LAYER_KINDS } LayerKind;
+
+static const struct {
+    const char *op;
+    int n_tensor;
+} kinds[] = { [GEMM] = { "Gemm", 2 }, [NORM] = { "LayerNormalization", 2 }, [PRODUCT] = { "MatMul", 1 } };
+
+/* One node with parameters. */
+typedef struct {
+    LayerKind kind;
+    char module[40], scope[64];
+    char tensor[2][48]; /* the names before a tool merged them */
+    int numbers[2];     /* equal for tensors that are equal */
+} Layer;
+
+enum { MOST_LAYERS = 24, FILLED = 100 };
+
+typedef struct {
+    Layer layer[MOST_LAYERS];
+    int n;
+    uint32_t random;
+} Network;
+
+static uint32_t draw(Network *net, uint32_t below)
+{
+    net->random = net->random * 1664525u + 1013904223u;
+    return (net->random >> 8) % below;
+}
+
+/* Adds a layer.  `numbers`: of its first tensor; the second has the next ones.  A norm's are 1 and 0 throughout. */
+static Layer *add_layer(Network *net, LayerKind kind, const char *module, const char *scope, int numbers)
+{
+    static const char *const words[] = { "weight", "bias" };
+    Layer *l = &net->layer[net->n++];
+
+    l->kind = kind;
+    snprintf(l->module, sizeof l->module, "%s", module);
+    snprintf(l->scope, sizeof l->scope, "%s", scope);
+    for (int i = 0; i < kinds[kind].n_tensor; i++) {
+        snprintf(l->tensor[i], sizeof l->tensor[i], "%s.%s", module, words[i]);
+        l->numbers[i] = kind == NORM ? FILLED + 1 - i : numbers + i;
+    }
+    return l;
+}
+
+/* A stack of copies of some layers, a norm and a dense layer behind it. */
+static void make_stack(Network *net)
+{
+    static const char *const parts[] = { "in", "mix", "out" };
+    const int copies = 2 + (int)draw(net, 3);
+    LayerKind kind[3];
+
+    for (int k = 0; k < 3; k++)
+        kind[k] = (LayerKind)draw(net, N_LAYER_KINDS);
+    kind[0] = GEMM;
+    for (int i = 0; i < copies; i++)
+        for (int k = 0; k < 3; k++) {
+            char module[40], scope[64];
+
+            snprintf(module, sizeof module, "layers.%d.%s", i, parts[k]);
+            snprintf(scope, sizeof scope, "/layers/layers.%d/%s/%s", i, parts[k], kinds[kind[k]].op);
+            add_layer(net, kind[k], module, scope, 10 * k);
+        }
+    add_layer(net, NORM, "norm", "/norm/LayerNormalization", 0);
+    add_layer(net, GEMM, "head", "/head/Gemm", 50);
+}
+
+/* ---- the file ---- */
+
+/* The name of the first tensor with these numbers. */
+static const char *kept_name(const Network *net, int numbers)
+{
+    for (int i = 0; i < net->n; i++)
+        for (int k = 0; k < kinds[net->layer[i].kind].n_tensor; k++)
+            if (net->layer[i].numbers[k] == numbers)
+                return net->layer[i].tensor[k];
+    return "";
+}
+
+static void write_tensor(FILE *f, const Layer *l, int k)
+{
+    const int numbers = l->numbers[k];
+
+    fprintf(f, "  const %%%s : float32[%s] = ", l->tensor[k], l->kind == NORM || k ? "2" : "2,2");
+    if (numbers >= FILLED)
+        fprintf(f, "all %d\n", numbers - FILLED);
+    else if (k)
+        fprintf(f, "{%d.5, -%d}\n", numbers, numbers);
+    else
+        fprintf(f, "{%d, %d.5, -%d, 0.25}\n", numbers + 1, numbers, numbers);
+}
+
+static void node_name(char *out, size_t size, const Network *net, int i, Shown evidence)
+{
+    if (evidence == CHANGES || evidence == MODULES || evidence == READ_AS)
+        snprintf(out, size, "%s_%d", kinds[net->layer[i].kind].op, i);
+    else
+        snprintf(out, size, "%s", net->layer[i].scope);
+}
+
+static char *network_text(const Network *net, Shown evidence)
+{
+    char *text = NULL, name[80];
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    fputs("graph \"g\" {\n  input %h0 : float32[?,2]\n", f);
+    for (int i = 0; i < net->n; i++)
+        for (int k = 0; k < kinds[net->layer[i].kind].n_tensor; k++)
+            if (kept_name(net, net->layer[i].numbers[k]) == net->layer[i].tensor[k])
+                write_tensor(f, &net->layer[i], k);
+    for (int i = 0; i < net->n; i++) {
+        const Layer *l = &net->layer[i];
+
+        node_name(name, sizeof name, net, i, evidence);
+        fprintf(f, "  %%h%d = %s(%%h%d, %%%s", i + 1, kinds[l->kind].op, i, kept_name(net, l->numbers[0]));
+        if (kinds[l->kind].n_tensor > 1)
+            fprintf(f, ", %%%s", kept_name(net, l->numbers[1]));
+        fprintf(f, ") \"%s\"\n", name);
+    }
+    fprintf(f, "  output \"y\" = %%h%d\n}\n", net->n);
+    fclose(f);
+    return text;
+}
+
+/* onnxsim's lists, tensor by tensor in the order of the kept ones. */
+static Status add_lists(Graph *g, const Network *net, Shown evidence)
+{
+    char *removed = NULL, *changed = NULL, name[80];
+    size_t size;
+    FILE *r = open_memstream(&removed, &size), *c = open_memstream(&changed, &size);
+    const char *comma = "", *between = "";
+    Status st;
+
+    for (int i = 0; i < net->n; i++)
+        for (int k = 0; k < kinds[net->layer[i].kind].n_tensor; k++) {
+            const int numbers = net->layer[i].numbers[k];
+
+            if (kept_name(net, numbers) != net->layer[i].tensor[k])
+                continue;
+            for (int at = i + 1; at < net->n; at++)
+                for (int in = 0; in < kinds[net->layer[at].kind].n_tensor; in++)
+                    if (net->layer[at].numbers[in] == numbers) {
+                        fprintf(r, "%s%s", comma, net->layer[at].tensor[in]);
+                        comma = ", ";
+                    }
+        }
+    if (evidence == CUT_LISTS)
+        fputs(", ... (+5 more)", r);
+    for (int i = 0; i < net->n && evidence == CHANGES; i++) {
+        bool reads_other = false;
+
+        for (int k = 0; k < kinds[net->layer[i].kind].n_tensor; k++)
+            reads_other |= kept_name(net, net->layer[i].numbers[k]) != net->layer[i].tensor[k];
+        node_name(name, sizeof name, net, i, evidence);
+        if (reads_other) {
+            fprintf(c, "%s%s (%s) -> %s (%s)", between, kinds[net->layer[i].kind].op, name,
+                    kinds[net->layer[i].kind].op, name);
+            between = ", ";
+        }
+    }
+    fclose(r);
+    fclose(c);
+    st = simplified_set(g, SIMPLIFIER, ONNXSIM);
+    st = st ? st : simplified_set(g, REMOVED_VALUES, removed);
+    st = st || evidence != CHANGES ? st : simplified_set(g, CHANGED_NODES, changed);
+    free(removed);
+    free(changed);
+    return st;
+}
+
+static void add_modules(Graph *g, const Network *net, bool read_as)
+{
+    for (int i = 0; i < net->n; i++) {
+        const Layer *l = &net->layer[i];
+        const char **names = ARENA_NEW(g->arena, const char *, 3);
+
+        g->node[i]->module = l->module;
+        for (int k = 0; k < kinds[l->kind].n_tensor; k++)
+            names[1 + k] = l->tensor[k];
+        if (read_as) {
+            g->node[i]->read_as = names;
+            g->node[i]->n_read_as = 1 + kinds[l->kind].n_tensor;
+        }
+    }
+}
+
+/* Repairs the file, and checks what each layer reads. */
+static void check_network(const Network *net, Shown evidence, uint32_t seed)
+{
+    const BuildOptions opt = { 0 };
+    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+    char *text = network_text(net, evidence);
+    Graph *g = NULL;
+
+    if (CHECK_OK(graph_parse(&g, text, strlen(text)))) {
+        if (evidence == MODULES || evidence == READ_AS)
+            add_modules(g, net, evidence == READ_AS);
+        else if (evidence != SCOPES)
+            CHECK_OK(add_lists(g, net, evidence));
+        CHECK_OK(pass_unmerge.run(g, &ctx));
+        CHECK_OK(pass_untie.run(g, &ctx));
+        for (int i = 0; i < net->n; i++)
+            for (int k = 0; k < kinds[net->layer[i].kind].n_tensor; k++) {
+                const char *found = value(g, g->node[i]->in[1 + k])->name;
+
+                if (strcmp(found, net->layer[i].tensor[k]))
+                    TEST_FAIL("network %d, by %s: %s %s reads '%s', expected '%s'", (int)seed, evidence_names[evidence],
+                              kinds[net->layer[i].kind].op, net->layer[i].module, found, net->layer[i].tensor[k]);
+            }
+    }
+    graph_free(g);
+    free(text);
+    arena_free(ctx.scratch);
+}
+
+/* ---- tests ---- */
+
+static void test_copies(void)
+{
+    for (uint32_t seed = 0; seed < 12; seed++)
+        for (Shown evidence = MODULES; evidence < N_SHOWN; evidence++) {
+            Network net = { .random = seed * 2654435761u + 1 };
+
+            make_stack(&net);
+            check_network(&net, evidence, seed);
+        }
+}
+
+/* An output layer that has the first layer's weight but another bias shares it. */
+static void test_shared(void)
+{
+    for (Shown evidence = MODULES; evidence <= SCOPES; evidence++) {
+        Network net = { .random = 1 };
+        Layer *tied;
+
+        make_stack(&net);
+        tied = add_layer(&net, GEMM, "tied", "/tied/Gemm", 70);
+        tied->numbers[0] = net.layer[0].numbers[0];
+        snprintf(tied->tensor[0], sizeof tied->tensor[0], "%s", net.layer[0].tensor[0]);
+        check_network(&net, evidence, 1);
+    }
+}
+
+/* A module that is called twice has one parameter. */
+static void test_called_twice(void)
+{
+    for (Shown evidence = MODULES; evidence <= SCOPES; evidence++) {
+        Network net = { .random = 2 };
+        Layer *again;
+
+        make_stack(&net);
+        again = add_layer(&net, GEMM, evidence == SCOPES ? "layers.0.in_1" : "layers.0.in",
+                          "/layers/layers.0/in_1/Gemm", net.layer[0].numbers[0]);
+        for (int k = 0; k < 2; k++)
+            snprintf(again->tensor[k], sizeof again->tensor[k], "%s", net.layer[0].tensor[k]);
+        check_network(&net, evidence, 2);
+    }
+}
+
+DEFINE_SUITE(merged_copies, { "equal layers", test_copies }, { "a shared weight", test_shared },
+             { "a module called twice", test_called_twice });
