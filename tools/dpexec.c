@@ -24,6 +24,7 @@ static const struct {
     { &command_resume, run_train, true, expand_resume, &command_train },
     { &command_eval, run_eval, false, expand_run, &command_eval },
     { &command_run, run_run, false, expand_run, &command_run },
+    { &command_generate, run_generate, false, expand_run, &command_generate },
     { &command_export, run_export, false, NULL, NULL },
     { &command_report, run_report, false, NULL, NULL },
     { &command_check, run_check, false, NULL, NULL },

@@ -14,7 +14,9 @@ const HelpGroup help_groups[] = {
       "padding pad-multiple pad-to group-by-length lengths mask padding-mask" },
     { "loss", "Loss",
       "loss logits class-axis ignore-index label-smoothing soft-labels loss-weight criterion loss-scaling mean-over" },
-    { "metrics", "Metrics and the best model", "metric threshold eval-every eval-batches monitor patience no-best" },
+    { "metrics", "Metrics and the best model",
+      "metric threshold eval-every eval-batches sample-every "
+      "sample-prompt monitor patience no-best" },
     { "run", "Length and files of a run",
       "epochs steps time-limit seed out checkpoint-every keep resume config export-preprocess trace dry-run "
       "verbose quiet debug" },

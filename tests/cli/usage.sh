@@ -143,7 +143,7 @@ check "a run that was given a flag twice goes on" "$dpexec" resume "$DIR/configu
 check "with the last value" grep -q '"lr": "0.3"' "$DIR/configured/args.json"
 check "what is near nothing is not guessed" test -z "$("${train[@]}" --bogus 2>&1 | grep mean)"
 refused 2 "there is no command evaluate, nor a file: did you mean eval?" "$dpexec" evaluate models/mlp.onnx --data "$digits"
-refused 2 "there is no command predict, nor a file of that name; commands: train, resume, eval, run, export, report, check, data, launch, devices" "$dpexec" predict models/mlp.onnx
+refused 2 "there is no command predict, nor a file of that name; commands: train, resume, eval, run, generate, export, report, check, data, launch, devices" "$dpexec" predict models/mlp.onnx
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes

@@ -56,6 +56,8 @@ void tokenizer_free(Tokenizer *t)
     for (size_t i = 0; i < t->n_added; i++)
         free(t->added[i].text);
     free(t->added);
+    free(t->spelling);
+    free(t->spelled.text);
     for (int i = 0; i < t->n_step; i++)
         split_pattern_free(t->step[i].pattern);
     for (int i = 0; i < SPLITS_MOST; i++)
@@ -63,6 +65,24 @@ void tokenizer_free(Tokenizer *t)
     free(t->repaired.text);
     free(t->composed.text);
     free(t);
+}
+
+const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id)
+{
+    static char byte[256];
+
+    if (!t->bpe && id < 256) {
+        byte[id] = (char)id; /* by any thread the same */
+        *n = 1;
+        return &byte[id];
+    }
+    for (size_t i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id) {
+            *n = t->added[i].n;
+            return t->added[i].text;
+        }
+    *n = id < t->n_spelling ? t->spelling[id].n : 0;
+    return *n ? t->spelled.text + t->spelling[id].at : NULL;
 }
 
 uint32_t tokenizer_added(const Tokenizer *t, const char *text)

@@ -33,7 +33,12 @@ typedef struct {
     uint8_t begins[256]; /* bytes that begin an added token: 1 in the text as it is, 2 in the normalised one */
     SplitStep step[SPLITS_MOST];
     int n_step;
-    bool composes;                                        /* normalisation form C */
+    bool composes; /* normalisation form C */
+    struct TokenSpelling {
+        size_t at, n; /* n 0: there is no such token */
+    } * spelling;     /* [n_spelling] where the bytes of a token are in `spelled` */
+    size_t n_spelling;
+    TextBuffer spelled;
     TextBuffer repaired, composed, prefixed[SPLITS_MOST]; /* of the text that is encoded */
 } Tokenizer;
 
@@ -45,6 +50,8 @@ Status tokenizer_open(Tokenizer **out, const char *source) CHECKED;
 void tokenizer_free(Tokenizer *t); /* NULL is legal */
 /* The id of an added token, by its text; TOKEN_NONE: there is none. */
 uint32_t tokenizer_added(const Tokenizer *t, const char *text);
+/* The *n bytes that a token stands for; NULL: there is no such token. */
+const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id);
 /* Gives the ids of a text to the sink, as encode(text, add_special_tokens=False) of tokenizers.  Bytes that are no
  * UTF-8 become U+FFFD where there is a tokenizer.json; *replaced counts them, *first is the place of the first.  For
  * one thread at a time. */

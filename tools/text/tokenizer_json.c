@@ -141,24 +141,27 @@ static Status read_merges(Tokenizer *t, const json_t *vocab, const json_t *merge
     return ST_OK;
 }
 
-/* Words that are tokens, for files that look them up before they merge. */
-static Status read_words(Tokenizer *t, json_t *vocab)
+/* Keeps the bytes of each token.  `words`: for files that look words up before they merge, they are words, too. */
+static Status read_spellings(Tokenizer *t, json_t *vocab, bool words)
 {
     uint32_t character[256];
     const char *token;
     json_t *id;
 
+    if (!(t->spelling = calloc((size_t)t->vocabulary + 1, sizeof *t->spelling)))
+        return FAIL_NOMEM();
+    t->n_spelling = t->vocabulary;
     byte_characters(character);
     json_object_foreach(vocab, token, id)
     {
-        char *bytes = malloc(strlen(token) + 1);
-        size_t n = bytes ? token_bytes(bytes, token, character) : 0;
-        Status st = !bytes ? FAIL_NOMEM()
-                    : n    ? bpe_add_word(t->bpe, bytes, n, (uint32_t)json_integer_value(id))
-                           : ST_OK;
+        struct TokenSpelling *s = &t->spelling[json_integer_value(id)];
 
-        free(bytes);
-        TRY(st);
+        s->at = t->spelled.n;
+        TRY(text_add(&t->spelled, token, strlen(token) + 1)); /* no token has more bytes than characters' bytes */
+        s->n = token_bytes(t->spelled.text + s->at, token, character);
+        t->spelled.n = s->at + s->n;
+        if (words && s->n)
+            TRY(bpe_add_word(t->bpe, t->spelled.text + s->at, s->n, (uint32_t)json_integer_value(id)));
     }
     return ST_OK;
 }
@@ -188,7 +191,7 @@ static Status read_model(Tokenizer *t, const json_t *model, Problems *wrong)
     read_vocabulary(t, vocab, wrong);
     if (!wrong->n)
         TRY(read_merges(t, vocab, merges, wrong));
-    return json_is_true(json_object_get(model, "ignore_merges")) && !wrong->n ? read_words(t, vocab) : ST_OK;
+    return wrong->n ? ST_OK : read_spellings(t, vocab, json_is_true(json_object_get(model, "ignore_merges")));
 }
 
 /* ---- normalizer, pre_tokenizer ---- */

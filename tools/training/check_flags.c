@@ -117,6 +117,8 @@ static void find_contradictions(Findings *f, const Args *a)
         findings_add(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
     if (args_has(a, "eval-batches") && !evaluates)
         findings_add(f, FAIL(E_INVALID, "--eval-batches is how much of --val is evaluated: give --val or --val-split"));
+    if (args_has(a, "sample-prompt") && !args_has(a, "sample-every"))
+        findings_add(f, FAIL(E_INVALID, "--sample-prompt goes with --sample-every N"));
     if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
         findings_add(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
     if (follows_metric(a) && !evaluates)
@@ -169,6 +171,7 @@ Status check_flags(Run *r)
     findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->eval_batches, a, "eval-batches", 0, 1, INT64_MAX / 2));
+    findings_add(&f, args_int(&r->sample_every, a, "sample-every", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->patience, a, "patience", 0, 1, 1000000000));
     findings_add(&f, read_checkpoint_every(r));
     findings_add(&f, read_time_limit(r));
@@ -181,6 +184,8 @@ Status check_flags(Run *r)
     findings_add(&f, check_folders(r));
     if (trace && !r->world.rank && outfile_check(trace))
         findings_add(&f, FAIL(E_IO, "--trace %s", status_message()));
+    if (r->sample_every && r->world.world)
+        findings_add(&f, FAIL(E_INVALID, "--sample-every: a model writes in one process alone"));
     find_files(&f, a);
     return findings_fail(&f);
 }

@@ -119,6 +119,8 @@ static Status finish_step(Run *r, const dpx_result *result)
     progress_step(&r->progress, r->step, r->steps, result->loss, result->samples);
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(judge_and_observe(r, false));
+    if (r->sample_every && r->step % r->sample_every == 0)
+        TRY(write_sample(r));
     r->save_due |= r->save_steps && r->step % r->save_steps == 0;
     return r->save_due && r->step == r->begun && !ends_epoch(r) && r->step < r->steps ? save(r) : ST_OK;
 }
@@ -212,7 +214,7 @@ Status run_epoch(Run *r)
 
         TRY(train_begin_step(r, b));
         due = r->begun == r->steps || r->save_due || (r->eval_every && r->begun % r->eval_every == 0) ||
-              (r->save_steps && r->begun % r->save_steps == 0);
+              (r->save_steps && r->begun % r->save_steps == 0) || (r->sample_every && r->begun % r->sample_every == 0);
         TRY(take_results(r, due ? 0 : ahead));
         TRY(agree_on_end(r, false));
     }

@@ -45,6 +45,8 @@ static const Flag flags[] = {
     { "config", "FILE.json", "flags as {\"NAME\": value, ...}; those of the command line win" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "eval-batches", "N", "batches of an evaluation, of samples that lie evenly over --val [all]" },
+    { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
+    { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },

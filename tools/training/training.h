@@ -7,6 +7,7 @@
 
 #include "tools/commands.h"
 #include "tools/evaluate.h"
+#include "tools/generate/generator.h"
 #include "tools/progress.h"
 #include "tools/report/history.h"
 #include "tools/training/checkpoint_note.h"
@@ -60,7 +61,10 @@ typedef struct {
     bool warned_of_skipped;
     int64_t positions, computed; /* counted by the trainer before the epoch */
     EpochRow row;
-    bool resumed;      /* the bytes read to resume are not logged yet */
+    bool resumed;         /* the bytes read to resume are not logged yet */
+    int64_t sample_every; /* steps between texts that the model writes; 0: none */
+    Tokenizer *tokenizer; /* of these; NULL: none was written yet */
+    Generator *generator;
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
     double report_due; /* when it may be written again */
 } Run;
@@ -117,6 +121,11 @@ Status report_begin_evaluation(Mistakes **out, const Run *r) CHECKED;
 Status report_end_evaluation(Mistakes *m, const Run *r, Status st) CHECKED;
 /* Writes report.html and metrics.csv, unless they were written a moment ago and this is not the `end` of the run. */
 Status write_report(Run *r, bool end) CHECKED;
+
+/* ---- write_sample.c ---- */
+
+/* Prints a text that the model writes behind --sample-prompt. */
+Status write_sample(Run *r) CHECKED;
 
 /* ---- judge.c ---- */
 

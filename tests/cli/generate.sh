@@ -1,0 +1,103 @@
+#!/bin/bash
+# dpexec generate and --sample-every: the likeliest tokens are those of ONNX Runtime, which computes all scores anew; draws repeat by their
+# seed; writing changes no byte of a training.  ONNX Runtime is in BUILD_DIR/python: tests/interop/install.sh BUILD_DIR.
+. "$(dirname "$0")/lib.sh"
+if ! cmp -s tests/interop/requirements.txt "$build/python/requirements.txt"; then
+    fail "no ONNX Runtime: tests/interop/install.sh $build installs it"
+    finish
+fi
+python=$build/python/bin/python
+"$python" - "$DIR" <<'PY'
+# Two language models of 40 tokens and one layer of attention, whose length is fixed, and open with a mask and positions: scores [N,T,V], [N,V,T].
+import sys
+import numpy as np
+from onnx import TensorProto as T, helper as h, numpy_helper, save
+
+def model(name, length, extra):
+    r = np.random.default_rng(2)
+    init, nodes = {}, []
+    for key, shape in (("wte", (40, 16)), ("wpe", (64, 16)), ("q", (16, 16)), ("k", (16, 16)), ("v", (16, 16)), ("head", (16, 40))):
+        init[key] = (r.standard_normal(shape) * .8).astype("f")
+    def op(kind, *inputs, **attributes):
+        nodes.append(h.make_node(kind, list(inputs), [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+    def constant(x):
+        init[f"c{len(init)}"] = np.array(x)
+        return f"c{len(init) - 1}"
+    if extra:
+        positions = "position_ids"
+    else:
+        shape = op("Shape", "tokens")
+        positions = op("Range", constant(0), op("Gather", shape, constant(1)), constant(1))
+    x = op("Add", op("Gather", "wte", "tokens"), op("Gather", "wpe", positions))
+    q, k, v = (op("MatMul", x, w) for w in "qkv")
+    a = op("MatMul", q, op("Transpose", k, perm=[0, 2, 1]))
+    size = op("Gather", op("Shape", "tokens"), constant(1))
+    line = op("Range", constant(0), size, constant(1))
+    seen = op("LessOrEqual", op("Unsqueeze", line, constant([0])), op("Unsqueeze", line, constant([1])))
+    a = op("Softmax", op("Where", seen, a, constant(np.float32(-1e9))), axis=-1)
+    y = op("MatMul", op("Add", x, op("MatMul", a, v)), "head")
+    if extra:
+        y = op("Mul", y, op("Cast", op("Unsqueeze", "attention_mask", constant([2])), to=T.FLOAT))
+        y = op("Transpose", y, perm=[0, 2, 1])
+    nodes[-1].output[0] = "scores"
+    inputs = [h.make_tensor_value_info(n, T.INT64, ["N", length]) for n in ["tokens"] + ["attention_mask", "position_ids"] * extra]
+    out = h.make_tensor_value_info("scores", T.FLOAT, ["N", 40, length] if extra else ["N", length, 40])
+    graph = h.make_graph(nodes, name, inputs, [out], [numpy_helper.from_array(x, k) for k, x in init.items()])
+    save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), f"{sys.argv[1]}/{name}.onnx")
+
+model("fixed", 24, False)
+model("open", "T", True)
+PY
+
+# likeliest MODEL PROMPT N: what ONNX Runtime writes, the window moving over the end of the text.
+likeliest() {
+    "$python" - "$DIR/$1.onnx" "$2" "$3" "${4:-24}" <<'PY'
+import sys
+import numpy as np
+import onnxruntime
+net = onnxruntime.InferenceSession(sys.argv[1])
+text, window = list(sys.argv[2].encode()), int(sys.argv[4])
+names = [i.name for i in net.get_inputs()]
+for _ in range(int(sys.argv[3])):
+    seen = text[-window:]
+    n = len(seen)
+    length = window if len(names) == 1 else n
+    x = {"tokens": seen + [0] * (length - n), "attention_mask": [1] * n, "position_ids": range(n)}
+    y = net.run(None, {k: np.array([x[k]], np.int64) for k in names})[0][0]
+    text.append(int((y if len(names) == 1 else y.T)[n - 1].argmax()))
+sys.stdout.buffer.write(bytes(text) + b"\n")
+PY
+}
+prompt=$'\x01\x09\x11\x21'
+for model in fixed open; do
+    likeliest $model "$prompt" 40 >"$DIR/$model.expected"
+    "$dpexec" generate "$DIR/$model.onnx" --prompt "$prompt" --tokens 40 --temperature 0 --window 24 --quiet >"$DIR/$model.written" 2>"$DIR/err" || cat "$DIR/err"
+    check "$model: the likeliest tokens" cmp "$DIR/$model.written" "$DIR/$model.expected"
+done
+check "the model repeats no single token" test "$(tail -c 30 "$DIR/fixed.expected" | od -An -v -tx1 -w1 | sort -u | wc -l)" -gt 3
+draw() { "$dpexec" generate "$DIR/open.onnx" --prompt "$prompt" --tokens 60 --quiet "$@"; }
+draw --sample-seed 1 >"$DIR/one"; draw --sample-seed 1 >"$DIR/one again"; draw --sample-seed 2 >"$DIR/two"
+check "a seed repeats its text" cmp "$DIR/one" "$DIR/one again"
+check "another seed, another text" differ "$DIR/one" "$DIR/two"
+draw --top-k 1 >"$DIR/first"; draw --temperature 0 >"$DIR/likeliest"
+check "the first of one is the likeliest" cmp "$DIR/first" "$DIR/likeliest"
+
+# ---- in training ----
+"$python" -c "import sys, numpy as np; open(sys.argv[1], 'wb').write(bytes(np.random.default_rng(0).integers(0, 40, 4000).astype('u1')))" "$DIR/low.txt"
+flags=("$DIR/fixed.onnx" --data "text:$DIR/low.txt" --loss cross-entropy --batch-size 8 --steps 12 --threads 1)
+check "a training" "$dpexec" "${flags[@]}" --out "$DIR/plain" --quiet
+check "that writes" "$dpexec" "${flags[@]}" --out "$DIR/writes" --sample-every 5 --sample-prompt $'\x03\x04'
+check "is the same" same_run "$DIR/plain" "$DIR/writes"
+check "every five steps" test "$(grep -ac 'the model writes' "$DIR/writes/log.txt")" = 2
+check "a run's folder" "$dpexec" generate "$DIR/writes" --prompt $'\x03' --tokens 5
+
+# ---- what is refused ----
+refused 2 "--prompt has no token" "$dpexec" generate "$DIR/fixed.onnx" --prompt ''
+refused 2 "--temperature: expected a number from 0 on, found -1" "$dpexec" generate "$DIR/fixed.onnx" --temperature -1
+refused 2 "--top-p: expected a number above 0, up to 1, found 1.5" "$dpexec" generate "$DIR/fixed.onnx" --top-p 1.5
+refused 2 "input 'x' does not take tokens [batch, T]" "$dpexec" generate models/mlp.onnx
+refused 1 "none.json: No such file or directory" "$dpexec" generate "$DIR/fixed.onnx" --tokenizer none.json
+refused 2 "--sample-prompt goes with --sample-every N" "$dpexec" "${flags[@]}" --sample-prompt a
+refused 1 "--sample-every: input 'x' does not take tokens [batch, T]" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --sample-every 1 --steps 1
+finish

@@ -1,0 +1,79 @@
+/* --sample-every: what the model writes while it learns. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/foreign.h"
+#include "tools/training/training.h"
+
+enum { SAMPLE_TOKENS = 120, SAMPLE_WINDOW = 1024 };
+
+/* A TokenSink: adds ids to a list. */
+static Status keep_ids(void *user, const uint32_t *id, size_t n, size_t done)
+{
+    (void)done;
+    for (size_t i = 0; i < n; i++)
+        TRY(token_ids_add(user, id[i]));
+    return ST_OK;
+}
+
+/* A GeneratorSink: the ids are in the list. */
+static Status ignore_token(void *user, uint32_t token)
+{
+    (void)user;
+    (void)token;
+    return ST_OK;
+}
+
+static Status open_sampler(Run *r)
+{
+    const char *source = source_value(&r->train.data->source, "tokenizer");
+
+    TRY(tokenizer_open(&r->tokenizer, source ? source : "bytes"));
+    return status_prefix(generator_open(&r->generator, r->model, r->trainer, SAMPLE_WINDOW), "--sample-every");
+}
+
+/* Prints the text of the tokens. */
+static Status print_text(Run *r, const TokenIds *ids)
+{
+    TextBuffer text = { 0 }, repaired = { 0 };
+    const char *shown;
+    size_t n, replaced, first;
+    Status st = ST_OK;
+
+    for (size_t i = 0; !st && i < ids->n; i++) {
+        const char *bytes = tokenizer_bytes(&n, r->tokenizer, ids->id[i]);
+
+        st = text_add(&text, bytes ? bytes : "?", bytes ? n : 1);
+    }
+    n = text.n;
+    st = st ? st : utf8_repair(&shown, &repaired, (const uint8_t *)text.text, &n, &replaced, &first);
+    if (!st)
+        progress_line(&r->progress, "step %" PRId64 ", the model writes:\n%.*s", r->step, (int)n, shown);
+    free(text.text);
+    free(repaired.text);
+    return st;
+}
+
+Status write_sample(Run *r)
+{
+    const Sampling how = { .temperature = 0.8, .top_p = 1, .seed = (uint64_t)r->step };
+    const char *prompt = args_value(r->args, "sample-prompt") ? args_value(r->args, "sample-prompt") : "\n";
+    TokenIds ids = { 0 };
+    size_t replaced, first;
+    Status st;
+
+    if (r->progress.quiet)
+        return ST_OK;
+    if (!r->generator)
+        TRY(open_sampler(r));
+    progress_pause(&r->progress);
+    st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), keep_ids, &ids, &replaced, &first);
+    if (!st && !ids.n)
+        st = FAIL(E_INVALID, "--sample-prompt has no token");
+    st = st ? st : generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
+    st = st ? st : print_text(r, &ids);
+    progress_resume(&r->progress);
+    free(ids.id);
+    return st;
+}
