@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "graph/ops/random.gen.h"
+#include "graph/tensor/draw.h"
 #include "kernels/ref/random_draw.h"
 #include "kernels/ref/ref.h"
 
@@ -77,15 +78,6 @@ RUN_FLOAT(run_dropout_grad, drop, *(const double *)state, in[0].data, in[1].data
 DEFINE_KERNEL(ref_dropout_grad, .op = &op_DropoutGrad, .dtypes = DTYPES_F32_F64, .prepare = prepare_dropout_grad,
               .run = run_dropout_grad, .release = free);
 
-/* Box and Muller: words 0, 1 of a block make normals 0 and 1, words 2, 3 make normals 2 and 3. */
-static double normal_of(const PhiloxBlock *block, int64_t element)
-{
-    const uint32_t *pair = block->word + (element % 4) / 2 * 2;
-    double radius = sqrt(-2 * log(philox_uniform(pair[0]))), angle = 6.283185307179586476925 * philox_uniform(pair[1]);
-
-    return radius * (element % 2 ? sin(angle) : cos(angle));
-}
-
 static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const RandomDraw *p = state;
@@ -97,7 +89,8 @@ static Status run_random(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
         const uint32_t word = next_word(&words, p, i);
         const double u = is_float ? philox_uniform_float(word) : philox_uniform(word);
 
-        tensor_set_float(out, i, p->a + (p->normal ? p->b * normal_of(&words.block, words.global) : (p->b - p->a) * u));
+        tensor_set_float(out, i,
+                         p->a + (p->normal ? p->b * draw_normal(&words.block, words.global) : (p->b - p->a) * u));
     }
     return ST_OK;
 }

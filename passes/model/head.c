@@ -14,8 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
-#include "graph/base/philox.h"
 #include "graph/ir/readers.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
@@ -23,6 +21,7 @@
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/view.gen.h"
+#include "graph/tensor/draw.h"
 #include "passes/options/parameters.h"
 #include "passes/options/recipes.h"
 #include "passes/options/step.h"
@@ -30,7 +29,7 @@
 #include "passes/report.h"
 
 #define WEIGHT ".weight"
-enum { PHILOX_DRAW = 0x64616568 /* apart from the draws of steps */, LAYERS_TEXT = 600, MOST_LAYERS = 12 };
+enum { LAYERS_TEXT = 600, MOST_LAYERS = 12 };
 
 /* ---- parts ---- */
 
@@ -279,20 +278,14 @@ static Status find_head(Head *out, const Graph *g, const Uses *u, PassCtx *ctx)
 /* A tensor of the type and shape of the constant, with n outputs: uniform in +-bound, by seed and name. */
 static Status draw(Tensor **out, Graph *g, const HeadPart *p, int64_t n, double bound, uint64_t seed, const char *name)
 {
-    const uint64_t hash = hash_text(HASH_BEGIN, name);
-    const PhiloxKey key = { seed, PHILOX_DRAW, (uint32_t)(hash ^ hash >> 32) };
+    const Distribution uniform = { .kind = DRAW_UNIFORM, .spread = bound };
     Shape s = *value(g, p->v)->shape;
-    PhiloxBlock block = { { 0 } };
 
     s.dim[p->axis] = n;
     TRY(status_prefix(shape_check(&s, dtype_size(value(g, p->v)->dtype)), "--head %lld: '%s'", (long long)n, name));
     if (!(*out = tensor_create(g->arena, value(g, p->v)->dtype, &s)))
         return FAIL_NOMEM();
-    for (int64_t i = 0, all = tensor_numel(*out); i < all; i++) {
-        if (i % 4 == 0)
-            block = philox_block(key, i / 4);
-        tensor_set_float(*out, i, (2 * philox_uniform(block.word[i % 4]) - 1) * bound);
-    }
+    tensor_draw(*out, &uniform, seed, name);
     return ST_OK;
 }
 
