@@ -43,7 +43,7 @@ rooms() {
 }
 
 shared='recipes/[a-z]+/[a-z0-9_]+\.c'
-rooms graph base tensor ir text ops onnx recipes
+rooms graph base tensor ir text ops onnx recipes networks
 
 # Passes that do not shape a graph together do not know each other: what is between them is the graph.  The order of all is
 # in pipeline.c, the sums over what they left in report.c.
@@ -55,15 +55,15 @@ shared='world/mpi/plugin\.c'      # which is built with the compilers of MPI lib
 rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone, with its part on operators' \
     '#include "dpexec_operators\.h"'
-forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/' \
-    '("graph/base/|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
+forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/, new the list of networks' \
+    '("graph/base/|^tools/new\.c:[0-9]+:#include "graph/networks/network\.h|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 forbid tools/image  'tools/(data|feed)/|tools/[a-z_]+\.h'    'images in memory know neither data sets nor the command line'
 forbid tools/data   'tools/(feed/|[a-z_]+\.h)'              'sources of data know neither the model nor the command line'
 
 # What an operator is to others is said by its OpDef, or by graph/ir/collective.h, and asked there.  Two kinds of names ask nothing:
 # that of a node which is made (EMIT, emit, draft_begin ...), for so a formula is written; and those in a file whose subject is a
 # formula of several operators, which its first comment shows: it finds that one and is named after it.  What else there is only falls.
-makes='(emit|emit_multi|emit_untyped|emit_copies|import_emit|graph_add_node|draft_begin|to_devices|to_parts)\([^&]*&op_|->op = &op_'
+makes='(emit|emit_multi|net_multi|net_node|emit_untyped|emit_copies|import_emit|graph_add_node|draft_begin|to_devices|to_parts)\([^&]*&op_|->op = &op_'
 about='graph/onnx/embedding_bag                # for (i = 0; i < n; i++) keep(reduce(rows[bounds[i]:bounds[i + 1]]))
 passes/fuse/fuse_[a-z_]*          # what one kernel computes at once
 passes/fuse/group_casts                  # Cast, Cast ... to CastAll

@@ -21,6 +21,12 @@ typedef struct {
  * run can be given again, but shows only those that it reads. */
 typedef enum { NO_OPTIONS, OPTIONS_TO_RUN, ALL_OPTIONS } CommandOptions;
 
+/* The names of which the first argument is one. */
+typedef struct {
+    const char *title;                            /* "Networks (NETWORK)", for help */
+    const char *(*at)(int index, char help[512]); /* NULL past the end */
+} FirstArgument;
+
 typedef struct {
     const char *name;     /* "train" */
     const char *synopsis; /* the text after the name: "MODEL.onnx --data SRC [options]" */
@@ -28,6 +34,7 @@ typedef struct {
     const Flag *flags;    /* ends with a NULL name */
     CommandOptions takes; /* which of the library's options are flags too */
     int min_positional, max_positional;
+    const FirstArgument *first; /* NULL: it is a file, or there is none */
 } Command;
 
 typedef enum { HELP_NONE, HELP_SHORT, HELP_LONG, HELP_MAN } HelpForm; /* -h, --help, --man */

@@ -26,11 +26,14 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_check = {
-    "check", "DIR... [options]", "Compares what models compute with golden data, in the layout of ONNX's own tests.",
-    flags,   OPTIONS_TO_RUN,     1,
-    1 << 20
-};
+const Command command_check = { "check",
+                                "DIR... [options]",
+                                "Compares what models compute with golden data, in the layout of ONNX's own tests.",
+                                flags,
+                                OPTIONS_TO_RUN,
+                                1,
+                                1 << 20,
+                                NULL };
 
 enum { MAX_PATH = 4096, DEPTH = 16 };
 enum { SECONDS = 60, SECONDS_MOST = 86400 };

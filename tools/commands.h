@@ -5,7 +5,7 @@
 #include "tools/args.h"
 
 extern const Command command_train, command_resume, command_export, command_eval, command_run, command_launch,
-    command_devices, command_check, command_data, command_tokenize, command_report, command_generate,
+    command_devices, command_check, command_data, command_tokenize, command_report, command_generate, command_new,
     command_completion;
 /* The commands in order; NULL past the end. */
 const Command *command_at(int index);
@@ -21,6 +21,7 @@ int run_data(const Args *a);
 int run_tokenize(const Args *a);
 int run_report(const Args *a);
 int run_generate(const Args *a);
+int run_new(const Args *a);
 int run_completion(const Args *a);
 
 /* --dry-run of a command that takes MODEL.onnx and options. */

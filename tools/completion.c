@@ -8,7 +8,7 @@
 static const Flag flags[] = { { NULL, NULL, NULL } };
 
 const Command command_completion = {
-    "completion", "bash|zsh|fish", "Prints completions for a shell.", flags, NO_OPTIONS, 1, 1
+    "completion", "bash|zsh|fish", "Prints completions for a shell.", flags, NO_OPTIONS, 1, 1, NULL
 };
 
 /* Calls `each` for the flags that --help of the command shows; takes: a value follows. */
@@ -41,6 +41,25 @@ static void print_choices(const char *option)
     printf("' ;;\n");
 }
 
+/* The names of a command's first argument, in place of files. */
+static void print_first_arguments(void)
+{
+    char help[512];
+
+    for (int i = 0; command_at(i); i++) {
+        const FirstArgument *first = command_at(i)->first;
+
+        if (!first)
+            continue;
+        printf(
+            "        if [ \"$command\" = %s ] && [ \"$COMP_CWORD\" = 2 ]; then\n            COMPREPLY=($(compgen -W \"",
+            command_at(i)->name);
+        for (int k = 0; first->at(k, help); k++)
+            printf("%s%s", k ? " " : "", first->at(k, help));
+        printf("\" -- \"$cur\"))\n            return\n        fi\n");
+    }
+}
+
 static void print_bash(void)
 {
     printf(
@@ -55,9 +74,9 @@ static void print_bash(void)
     for (int i = 0; command_at(i); i++)
         printf(" %s", command_at(i)->name);
     printf("\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n        return\n    fi\n"
-           "    case $cur in\n    -*) ;;\n    *)\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n        return ;;\n   "
-           " esac\n"
-           "    case $command in\n");
+           "    case $cur in\n    -*) ;;\n    *)\n");
+    print_first_arguments();
+    printf("        COMPREPLY=($(compgen -f -- \"$cur\"))\n        return ;;\n    esac\n    case $command in\n");
     for (int i = 1; command_at(i); i++) {
         printf("    %s) words='", command_at(i)->name);
         each_shown(command_at(i), print_word);
@@ -94,6 +113,17 @@ static void print_fish_flag(const Command *c, const char *name, bool takes, cons
     putchar('\n');
 }
 
+static void print_fish_first(const Command *c)
+{
+    char help[512];
+
+    for (int i = 0; c->first && c->first->at(i, help); i++) {
+        printf("complete -c dpexec -n '__fish_seen_subcommand_from %s' -a %s -d ", c->name, c->first->at(i, help));
+        print_quoted(help);
+        putchar('\n');
+    }
+}
+
 static void print_fish(void)
 {
     printf("# Completions of dpexec for fish, as `dpexec completion fish` prints them.\n");
@@ -102,6 +132,7 @@ static void print_fish(void)
         print_quoted(command_at(i)->summary);
         putchar('\n');
         each_shown(command_at(i), print_fish_flag);
+        print_fish_first(command_at(i));
     }
 }
 

@@ -32,6 +32,7 @@ static const struct {
     { &command_launch, run_launch, true, NULL, NULL },
     { &command_devices, run_devices, true, NULL, NULL },
     { &command_tokenize, run_tokenize, false, NULL, NULL },
+    { &command_new, run_new, false, NULL, NULL },
     { &command_completion, run_completion, false, NULL, NULL },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

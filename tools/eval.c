@@ -31,7 +31,8 @@ const Command command_eval = { "eval",
                                flags,
                                OPTIONS_TO_RUN,
                                1,
-                               1 };
+                               1,
+                               NULL };
 
 static bool has_loss(const Args *a) { return strcmp(dpx_options_get(a->options, "loss"), "none") != 0; }
 

@@ -19,7 +19,8 @@ const Command command_export = { "export",
                                  flags,
                                  NO_OPTIONS,
                                  1,
-                                 1 };
+                                 1,
+                                 NULL };
 
 static Status export_run(const Args *a)
 {

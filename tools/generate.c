@@ -22,10 +22,14 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_generate = {
-    "generate", "MODEL.onnx --prompt TEXT [options]", "Writes on a text by a language model.", flags, OPTIONS_TO_RUN, 1,
-    1
-};
+const Command command_generate = { "generate",
+                                   "MODEL.onnx --prompt TEXT [options]",
+                                   "Writes on a text by a language model.",
+                                   flags,
+                                   OPTIONS_TO_RUN,
+                                   1,
+                                   1,
+                                   NULL };
 
 /* Reads which tokenizer the run trained with, from args.json beside its model; "bytes" where it says none. */
 static void find_tokenizer(char out[4096], const char *model)

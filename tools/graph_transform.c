@@ -56,7 +56,8 @@ static const Command command = { "",
                                  flags,
                                  ALL_OPTIONS,
                                  0,
-                                 1 };
+                                 1,
+                                 NULL };
 
 enum { VERIFY_ROWS = 12 };
 

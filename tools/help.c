@@ -262,6 +262,17 @@ static void write_title(const Writer *w, const char **title)
     *title = NULL;
 }
 
+/* Prints the names of which the first argument is one. */
+static void write_first(const Writer *w, const Command *c)
+{
+    char help[512];
+
+    if (c->first)
+        w->title(c->first->title);
+    for (int i = 0; c->first && c->first->at(i, help); i++)
+        w->choice(c->first->at(i, help), help);
+}
+
 /* Prints the flags and options that are in no group, and then the groups. */
 static void write_all(const Writer *w, const Command *c)
 {
@@ -286,6 +297,7 @@ static void write_all(const Writer *w, const Command *c)
     for (const HelpGroup *g = help_groups; g->name; g++)
         if (has_group(c, g))
             write_group(w, c, g);
+    write_first(w, c);
 }
 
 /* The group of this name that the command has; NULL: there is none. */

@@ -38,7 +38,8 @@ const Command command_launch = { "launch",
                                  flags,
                                  NO_OPTIONS,
                                  1,
-                                 1 << 20 };
+                                 1 << 20,
+                                 NULL };
 
 enum { MOST = 256, CHANNELS = 2, SPARE = 32 /* descriptors beside connections */, REPORT_SECONDS = 10 /* seconds */ };
 

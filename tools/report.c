@@ -18,7 +18,8 @@ const Command command_report = { "report",
                                  flags,
                                  NO_OPTIONS,
                                  1,
-                                 MOST_RUNS };
+                                 MOST_RUNS,
+                                 NULL };
 
 static Status report(const Args *a)
 {

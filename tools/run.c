@@ -36,7 +36,8 @@ const Command command_run = { "run",
                               flags,
                               OPTIONS_TO_RUN,
                               1,
-                              2 };
+                              2,
+                              NULL };
 
 enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 
@@ -485,7 +486,8 @@ const Command command_devices = { "devices",
                                   device_flags,
                                   NO_OPTIONS,
                                   0,
-                                  0 };
+                                  0,
+                                  NULL };
 
 /* A dpx_write_fn; `to` NULL: writes nothing. */
 static void write_text(void *to, const char *text, size_t bytes)

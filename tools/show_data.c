@@ -23,7 +23,8 @@ const Command command_data = { "data",
                                flags,
                                NO_OPTIONS,
                                1,
-                               2 };
+                               2,
+                               NULL };
 
 enum { SHOWN_ROWS = 10, SHOWN_CLASSES = 50, MOST_CLASSES = 10000, NAME_TEXT = 200, LINE_TEXT = 512 };
 

@@ -23,7 +23,8 @@ const Command command_tokenize = { "tokenize",
                                    flags,
                                    NO_OPTIONS,
                                    2,
-                                   1 << 20 };
+                                   1 << 20,
+                                   NULL };
 
 typedef struct {
     TokenWriter to;

@@ -21,6 +21,13 @@ while read -r line; do
 done <"$DIR/log"
 check "all models were tried" test "$(grep -c . "$DIR/log")" = "$(ls models/*.onnx tests/interop/models/*.onnx "$DIR"/spellings/spellings_*.onnx | wc -l)"
 
+# The networks of dpexec new, as they begin.
+mkdir "$DIR/new"
+check "networks" "$python" tests/cli/new.py make "$dpexec" "$DIR/new"
+for model in "$DIR"/new/*.onnx; do
+    says "outputs agree" "$python" tests/interop/compare.py "$dpexec" "$model" --size T=5
+done
+
 # What draws random numbers for anything else is kept, and said.
 out=$DIR/noise
 check "data" "$python" tests/interop/data.py "$DIR/spellings/noise.onnx" "$DIR/noise.npz"

@@ -12,7 +12,7 @@
 static const Flag flags[] = {
     { "monitor", "METRIC", "" }, { "patience", "N", "" }, { "no-best", NULL, "" }, { NULL, NULL, NULL }
 };
-static const Command command = { "train", "", "", flags, ALL_OPTIONS, 0, 0 };
+static const Command command = { "train", "", "", flags, ALL_OPTIONS, 0, 0, NULL };
 
 /* Checks what is monitored, as "accuracy:max", or a part of the error. */
 static void check_monitor(const char *metric, const char *given, bool evaluates, const char *expected)

@@ -9,7 +9,7 @@
 #include "tests/harness/test.h"
 
 static const Flag no_flags[] = { { NULL, NULL, NULL } };
-static const Command command = { "train", "", "", no_flags, ALL_OPTIONS, 0, 0 };
+static const Command command = { "train", "", "", no_flags, ALL_OPTIONS, 0, 0, NULL };
 
 static RunFacts facts_of(const Args *a)
 {

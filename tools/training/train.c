@@ -62,7 +62,8 @@ const Command command_train = { "train",
                                 flags,
                                 ALL_OPTIONS,
                                 1,
-                                1 };
+                                1,
+                                NULL };
 
 /* ---- signals ---- */
 
@@ -173,11 +174,14 @@ static Status finish_run(Run *r)
     return write_report(r, true);
 }
 
-const Command command_resume = {
-    "resume", "RUN [changes]", "Continues the run in the folder RUN with the flags that it was given.",
-    flags,    ALL_OPTIONS,     1,
-    1
-};
+const Command command_resume = { "resume",
+                                 "RUN [changes]",
+                                 "Continues the run in the folder RUN with the flags that it was given.",
+                                 flags,
+                                 ALL_OPTIONS,
+                                 1,
+                                 1,
+                                 NULL };
 
 /* Makes --resume auto the folder of --out, or takes it away where there is no checkpoint to continue from. */
 static Status resolve_resume(const Args *a)

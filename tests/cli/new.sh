@@ -1,0 +1,78 @@
+#!/bin/bash
+# dpexec new: each network is standard ONNX with the tensors, names and values of PyTorch's module, and trains as that does in float64
+# (tests/cli/new.py, which wrote tests/cli/new/torch.txt); options that do not fit are refused in one line.
+. "$(dirname "$0")/lib.sh"
+here=tests/cli/new
+serve_python
+
+# alike NAME: the losses of the run are PyTorch's to 1e-9; a residual network of 50 layers at 32x32 amplifies the last bits to 1e-10.
+alike() {
+    py -c '
+import json, sys
+got = [row["loss"] for row in map(json.loads, open(sys.argv[1] + "/metrics.jsonl")) if "loss" in row]
+want = list(map(float, next(line.split()[2:] for line in open(sys.argv[3]) if line.split()[0] == sys.argv[2])))
+worst = max(abs(g - w) / w for g, w in zip(got, want))
+print(sys.argv[2], worst, got, want)
+sys.exit(len(got) != 2 or len(want) != 2 or not worst <= 1e-9)' "$DIR/$1" "$1" $here/torch.txt
+}
+
+check "networks and data" py tests/cli/new.py make "$dpexec" "$DIR"
+while read -r name flags; do
+    check "$name: the file" py tests/cli/new.py check "$DIR/$name.onnx" "$name"
+    check "$name: names and shapes of the state_dict" test "$(cat "$DIR/check.log")" = "$(expected "$name" 2)"
+    # shellcheck disable=SC2086     # several flags
+    check "$name: trains" "$dpexec" train "$DIR/$name.onnx" --data "$DIR/$name.npz" $flags --no-shuffle --dtype float64 --threads 1 --out "$DIR/$name"
+    check "$name: as PyTorch" alike "$name"
+done < <(py tests/cli/new.py list)
+check "all networks" test "$(cut -d' ' -f1 $here/torch.txt | wc -l)" = 11
+
+# ---- values follow from seed and name ----
+mlp=(new mlp --inputs 4 --classes 3)
+for seed in 0 1; do check "seed $seed" "$dpexec" "${mlp[@]}" --seed $seed -o "$DIR/seed$seed.onnx"; done
+check "again" "$dpexec" "${mlp[@]}" -o "$DIR/again.onnx"
+check "the same bytes" cmp "$DIR/again.onnx" "$DIR/seed0.onnx"
+check "other values" differ "$DIR/seed1.onnx" "$DIR/seed0.onnx"
+
+# ---- what is said ----
+says "again.onnx: mlp, 17539 parameters in 6 tensors; input x [N,4], output logits [N,3]" "$dpexec" "${mlp[@]}" -o "$DIR/again.onnx"
+says "train it: dpexec train $DIR/again.onnx --data FILE.csv,target=COLUMN --loss cross-entropy" "$dpexec" "${mlp[@]}" -o "$DIR/again.onnx"
+check "nothing with --quiet" test -z "$("$dpexec" "${mlp[@]}" --quiet -o "$DIR/again.onnx")"
+says "mobilenet" "$dpexec" new --help
+check "defaults of each network" grep -q -- "--classes 1000" "$DIR/says.log"
+# The network's own parameters are trained, all of them, and no number of its formulas is.
+says "trains 27,748 numbers in 32 tensors" "$dpexec" train "$DIR/vit.onnx" --data "$DIR/vit.npz" --loss cross-entropy --steps 1 --threads 1
+
+# ---- dropout draws in training alone ----
+check "dropout" "$dpexec" new gpt --vocab 20 --layers 1 --width 16 --heads 2 --block 8 --dropout 0.2 -o "$DIR/dropout.onnx"
+check "trains with it" "$dpexec" train "$DIR/dropout.onnx" --data "$DIR/gpt.npz" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/dropped"
+
+# ---- what is refused ----
+refused 2 "new: there is no network 'alexnet': expected mlp, cnn, resnet18, resnet50, mobilenet, vit, unet, lstm, gpt" \
+    "$dpexec" new alexnet -o "$DIR/no.onnx"
+refused 2 "new: there is no network 'resnet15': did you mean resnet18?" "$dpexec" new resnet15 -o "$DIR/no.onnx"
+refused 2 "new: -o FILE.onnx is missing" "$dpexec" new cnn
+refused 2 "new: mlp: --inputs N is missing" "$dpexec" new mlp --classes 3 -o "$DIR/no.onnx"
+refused 2 "new: mlp: give --classes N to tell classes apart, or --outputs N to predict numbers" "$dpexec" new mlp --inputs 3 -o "$DIR/no.onnx"
+refused 2 "numbers, not both" "$dpexec" new mlp --inputs 3 --classes 3 --outputs 1 -o "$DIR/no.onnx"
+refused 2 "new: lstm: give --inputs N for sequences of numbers, or --vocab N for sequences of tokens" "$dpexec" new lstm --classes 3 -o "$DIR/no.onnx"
+refused 2 "new: mlp: it has no --heads; it takes --inputs, --classes, --outputs, --layers, --width, --dropout" \
+    "$dpexec" "${mlp[@]}" --heads 3 -o "$DIR/no.onnx"
+refused 2 "new: gpt: --width 128 is not divisible by --heads 3" "$dpexec" new gpt --heads 3 -o "$DIR/no.onnx"
+refused 2 "new: vit: --size 224 is not divisible by --patch 15" "$dpexec" new vit --patch 15 -o "$DIR/no.onnx"
+refused 2 "new: unet: --size 100 is not divisible by 16" "$dpexec" new unet --size 100 -o "$DIR/no.onnx"
+refused 2 "new: cnn: --size 4 is too small for --layers 3" "$dpexec" new cnn --size 4 -o "$DIR/no.onnx"
+refused 2 "--layers: expected a whole number from 1 to 1000, found '1001'" "$dpexec" "${mlp[@]}" --layers 1001 -o "$DIR/no.onnx"
+refused 2 "--dropout: expected a number from 0 to 0.99, found '1'" "$dpexec" "${mlp[@]}" --dropout 1 -o "$DIR/no.onnx"
+refused 2 "--seed: expected a whole number" "$dpexec" "${mlp[@]}" --seed x -o "$DIR/no.onnx"
+refused 2 "gpt would have more than 10000000000 parameters" "$dpexec" new gpt --width 65536 --vocab 1000000 -o "$DIR/no.onnx"
+refused 1 "no/such.onnx" "$dpexec" "${mlp[@]}" -o "$DIR/no/such.onnx"
+check "nothing is written" test ! -e "$DIR/no.onnx"
+
+# ---- completions: the first argument is a network ----
+for words in "new m" "new mlp --la"; do
+    # shellcheck disable=SC2016,SC2086     # of the inner shell; several words
+    bash -c 'eval "$("$1" completion bash)"; shift; COMP_WORDS=(dpexec "$@"); COMP_CWORD=$#; _dpexec; printf "%s\n" "${COMPREPLY[@]}"' - "$dpexec" $words >"$DIR/words"
+    cat "$DIR/words" >>"$DIR/completed"
+done
+check "completions" diff <(printf '%s\n' mlp mobilenet --layers) "$DIR/completed"
+finish
