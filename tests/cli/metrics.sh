@@ -152,7 +152,9 @@ done
 says "--resume: --eval-batches was '2', is '3' from here on" "$dpexec" "${args[@]}" "${val[@]/#2/3}" --eval-batches 3 --resume "$DIR/evenly1"
 loud=()
 for argument in "${args[@]}"; do [ "$argument" = --quiet ] || loud+=("$argument"); done
-says "; evaluates on $here/absent.npz: 12 of 23" "$dpexec" "${loud[@]}" "${val[@]}" --eval-batches 2 --out none
+for batches in 2 3; do     # 23 samples are three full batches and a smaller one
+    says "; evaluates on $here/absent.npz: $((6 * batches)) of 23" "$dpexec" "${loud[@]}" "${val[@]}" --eval-batches $batches --out none
+done
 check "two batches, three processes" "$dpexec" launch -n 3 -- train "${args[@]}" "${val[@]}" --eval-batches 2 --out "$DIR/evenly_processes"
 check "are those of three replicas" same_run "$DIR/evenly3" "$DIR/evenly_processes"
 check "more batches than there are" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 100 --out "$DIR/more"

@@ -172,7 +172,7 @@ static void group_by_length(Loader *l, uint64_t *state)
 
 int64_t loader_epoch_samples(int64_t all, int64_t batch_size, int64_t most)
 {
-    return most && most < all / batch_size ? most * batch_size : all;
+    return most && most <= all / batch_size ? most * batch_size : all;
 }
 
 static int64_t epoch_samples(const Loader *l)
