@@ -7,8 +7,7 @@
 const HelpGroup help_groups[] = {
     { "data", "Data",
       "data val val-split map target batch-size workers no-shuffle drop-last balanced class-weights augment "
-      "augment-graph mean std "
-      "skip-broken" },
+      "augment-graph mean std skip-broken" },
     { "sources", "Sources of data (SRC)", "" },
     { "sequences", "Sequences of unequal length",
       "padding pad-multiple pad-to group-by-length lengths mask padding-mask" },

@@ -1,5 +1,5 @@
-/* Graphs of their own around a model: what is computed in front of it (--preprocess; in
- * training only: --augment-graph), and the loss behind it (--criterion).  docs/semantics.md says how they are bound. */
+/* Graphs of the user's own around a model: in front of it (--preprocess; --augment-graph, in training only), and behind
+ * it the loss (--criterion).  docs/semantics.md says how they are bound. */
 #ifndef DPX_ATTACH_H
 #define DPX_ATTACH_H
 

@@ -271,7 +271,7 @@ static inline int64_t node_view_of(const Graph *g, const Node *n, int o)
 }
 
 static inline bool op_is_gradient_only(const OpDef *op, int i) { return i < 8 && op->gradient_only_in >> i & 1; }
-/* Of a list, any output may be absent. */
+/* Must the output be present?  Any output of a list may be absent. */
 static inline bool op_requires_output(const OpDef *op, int i)
 {
     return op->out_max >= 0 && i < op->out_min && !(i < 8 && op->optional_out >> i & 1);

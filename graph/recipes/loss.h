@@ -23,7 +23,7 @@ typedef struct {
     Graph *g;
     ValueId y; /* the scores; for TARGET_CLASSES, axis 1 is the classes */
     ValueId target;
-    int batch; /* the axis of y that has the samples, unless for TARGET_CLASSES */
+    int batch; /* for TARGET_VALUES, the axis of y that has the samples */
     bool soft; /* the target has probabilities of classes, along axis 1 */
     BinaryScores binary;
     bool exact;      /* metrics: an evaluation that keeps scores, where the metric needs them all (MetricDef.lists) */

@@ -697,7 +697,7 @@ static Status add_optimizer_apply(Optimizer *o, Arena *scratch)
 
 /* ---- the pass ---- */
 
-/* Reads the settings of a group's optimizer.  Of several values of a flag the first counts. */
+/* Reads the settings of a group's optimizer.  The first of several values of a flag counts. */
 static Status take_settings(Group *out, const char *args, const char *text, Arena *a)
 {
     const char *without = arena_printf(a, "weight-decay=0;%s", text ? text : "");

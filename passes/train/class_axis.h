@@ -18,8 +18,8 @@ typedef struct ClassAxis ClassAxis;
 
 /* Decides by the shape of the targets: the axis k >= 1, not the batch's, without which the scores have the targets'
  * shape.  The length along the batch's axis does not count.  Where no axis fits, axes of one element do not count
- * either: targets [N,1] fit scores [N,C].  If several fit, axes of open length are left out. E_INVALID: several fit
- * still; E_SHAPE: none does. */
+ * either: targets [N,1] fit scores [N,C].  If several fit, axes of open length are left out.  E_INVALID: several
+ * fit still; E_SHAPE: none does. */
 Status class_axis_decide(ClassAxis *c, const Shape *target) CHECKED;
 /* Is there an axis by which class_axis_decide may decide?  Uses the scores, the batch's axis and the number of classes.
  */

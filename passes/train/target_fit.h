@@ -15,7 +15,7 @@ typedef struct {
 bool target_fit(TargetFit *out, const Shape *target, const Shape *wanted, int batch);
 /* The same without axes to add or remove. */
 bool target_is_like(const Shape *target, const Shape *wanted, int batch);
-/* The shape of the target that fit_target makes `wanted`. */
+/* The shape of the target that `fit` turns into `wanted`. */
 Shape target_fit_shape(const TargetFit *fit, const Shape *wanted);
 /* Emits the target with the wanted shape. */
 ValueId emit_fitted(Graph *g, ValueId target, const TargetFit *fit);

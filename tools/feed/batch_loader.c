@@ -1,9 +1,9 @@
 /* A ring of batches: one is lent to the caller while threads fill the others.
  *
  * A thread prepares a batch (its samples, shapes, lengths), and all threads then take pieces of its samples.  So does
- * the caller while it waits for a batch whose samples are made, which takes longer than copying.  A sample
- * goes to the place that its number in the batch gives it, and a sample that is made depends on its row, seed and epoch
- * alone, so neither the number of threads nor their order changes a byte.
+ * the caller while it waits for a batch whose samples are made, which takes longer than copying.  A sample goes to the
+ * place that its number in the batch gives it, and a sample that is made depends on its row, seed and epoch alone, so
+ * neither the number of threads nor their order changes a byte.
  *
  * In place of a broken sample comes the next one by number that is good, with all of its arrays.  Each process finds
  * that out for the samples that it needs, and finds the same as any other would. */

@@ -49,10 +49,10 @@ typedef struct {
     bool shuffle, drop_last;
     bool group_by_length; /* put samples of similar length into a batch */
     uint64_t seed;
-    int64_t
-        most_batches; /* of one epoch: full ones, of samples that lie evenly over the data; 0: all.  Without shuffle */
-    bool training;    /* samples are made for training (SampleKey) */
-    int workers;      /* threads that fill batches; 0: 1.  Their number changes no byte */
+    int64_t most_batches;   /* full batches of an epoch, of samples that lie evenly over the data; 0: all batches.  Only
+                             * without `shuffle` */
+    bool training;          /* samples are made for training (SampleKey) */
+    int workers;            /* threads that fill batches; 0: 1.  Their number changes no byte */
     const Strata *balanced; /* draw samples with replacement, each class as often as any other; NULL: take each once */
     dpx_log_fn *log;        /* gets a line for each of the first broken samples; NULL: none */
     void *user;

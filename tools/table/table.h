@@ -7,11 +7,11 @@
  * The typed cells lie in an unnamed temporary file, which is mapped, so a table may be larger than memory.
  *
  *   - A column is numeric when each of its cells is a number or missing; else it holds categories.
- *   - Missing: an empty cell, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None or ?.  A missing category is one of its
- * own, where training rows have it; else, as every category that they lack, it sets no indicator.
+ *   - Missing: an empty cell, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None or ?.  A missing category is one of
+ *     its own, where training rows have it; else, as every category that they lack, it sets no indicator.
  *   - Categories are sorted by their bytes, classes that are numbers by these.
  *   - Classes that are whole numbers below the number of the model's scores are taken as they are, with those between
- * them that no row has. */
+ *     them that no row has. */
 #ifndef DPX_TOOLS_TABLE_H
 #define DPX_TOOLS_TABLE_H
 

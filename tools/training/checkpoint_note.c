@@ -138,10 +138,9 @@ static bool same_value(const char *a, const char *b)
     return !strcmp(a, b) || (text_to_float64(&x, a, strlen(a)) && text_to_float64(&y, b, strlen(b)) && x == y);
 }
 
-/* The effect of a change of the option on resume.  metric and eval-every are noted only where the
- * learning rate follows evaluations, eval-batches where there are some; pad-multiple changes no more than rounding
- * where the model masks padding.  The number of replicas changes more than bits where each replica has batch-norm
- * statistics of its own. */
+/* The effect of a change of the option on resume.  metric and eval-every are noted only where the learning rate follows
+ * evaluations, eval-batches where there are some; pad-multiple changes no more than rounding where the model masks
+ * padding.  The number of replicas changes more than bits where each replica has batch-norm statistics of its own. */
 static dpx_on_resume on_resume(const RunFacts *now, const char *name)
 {
     static const char *const told[] = { "metric", "eval-every", "eval-batches", "pad-multiple" };

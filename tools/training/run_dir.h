@@ -56,9 +56,8 @@ typedef struct {
     int64_t state, most_state;   /* its bytes, read by all processes together; by the one that read most */
 } RunRead;
 /* Write a line of metrics.jsonl, for a step and for an evaluation.  Numbers read back to the same bits.  `read` and
- * `trained`, the metrics of its steps, are those of the epoch that ends with the step; NULL: none ends.  `data`: with
- * the names of classes.  E_IO when the
- * disk is full. */
+ * `trained`, the metrics of its steps, are those of the epoch that ends with the step; NULL: none ends.  `data`
+ * has the names of classes.  E_IO when the disk is full. */
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read, const Metrics *trained, const Dataset *data) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const Metrics *measured, const Dataset *data) CHECKED;

@@ -17,8 +17,7 @@ static const Flag flags[] = {
     SOURCE_FLAGS,
     { "augment", "LIST",
       "change training images at random: crop,flip,rotate:15,color:0.4,erase, or some of them; FILE.onnx changes "
-      "inputs "
-      "of the model by a graph" },
+      "inputs of the model by a graph" },
     { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
     { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
     SEQUENCE_FLAGS,
