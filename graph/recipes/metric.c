@@ -23,7 +23,7 @@ ValueId emit_counted(LossBody *b, const IgnoredClass *ignored)
 
 /* ---- binary losses ---- */
 
-Status set_threshold(const Setting *s, void *to, const char *value)
+static Status set_threshold(const Setting *s, void *to, const char *value)
 {
     Threshold *t = (Threshold *)(void *)((char *)to + s->at);
     double at;
@@ -34,6 +34,18 @@ Status set_threshold(const Setting *s, void *to, const char *value)
     *t = (Threshold){ true, at };
     return ST_OK;
 }
+
+const Setting counted_classes_flags[] = {
+    IGNORE_INDEX(CountedClasses, ignored),
+    { .name = "threshold",
+      .metavar = "P",
+      .fallback = "",
+      .help = "metrics of binary losses: the probability above which a prediction is positive; else 0.5",
+      .set = set_threshold,
+      .at = offsetof(CountedClasses, threshold),
+      .max = 1 },
+    { .name = NULL },
+};
 
 ValueId emit_positive(LossBody *b)
 {
@@ -83,8 +95,9 @@ static void emit_classes(ValueId *row, ValueId *predicted, LossBody *b, const Co
 
 /* Each target gets the number of its pair of classes, target * classes + prediction; ones are added up by that number,
  * in float64, which is exact up to 2^53. */
-void emit_confusion(LossBody *b, const CountedClasses *s)
+void emit_confusion(LossBody *b, const void *settings)
 {
+    const CountedClasses *s = settings;
     Graph *g = b->g;
     const int64_t classes = metric_classes(b, s);
     const Shape table = SHAPE(classes, classes);
@@ -125,7 +138,7 @@ double class_f1(const ClassCounts *n)
 
 /* ---- averages over classes ---- */
 
-Status set_class_average(const Setting *s, void *to, const char *value)
+static Status set_class_average(const Setting *s, void *to, const char *value)
 {
     static const char *const words[] = { "macro", "micro", "weighted" };
     ClassAverage *a = to;
@@ -142,6 +155,18 @@ Status set_class_average(const Setting *s, void *to, const char *value)
     return ST_OK;
 }
 
+const Setting class_average_args[] = {
+    { .name = "average",
+      .metavar = "AVERAGE",
+      .fallback = "",
+      .help = "macro, micro, weighted by targets, or the number of the one class to look at",
+      .set = set_class_average,
+      .at = offsetof(ClassAverage, how),
+      .max = SETTING_COUNT_MAX },
+    { .name = NULL },
+};
+_Static_assert(offsetof(ClassAverage, counted) == 0, "counted_classes_flags set its fields");
+
 void emit_class_average(LossBody *b, const void *settings)
 {
     const ClassAverage *a = settings;
@@ -151,7 +176,7 @@ void emit_class_average(LossBody *b, const void *settings)
         b->g->status = FAIL(E_INVALID, "--metric: there is no class %lld, the scores have %lld classes",
                             (long long)a->class, (long long)classes);
     else
-        emit_confusion(b, &a->counted);
+        emit_confusion(b, a);
 }
 
 double class_average(const MetricTotals *t, double (*score)(const ClassCounts *))

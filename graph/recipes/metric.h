@@ -52,14 +52,8 @@ typedef struct {
     Threshold threshold;
 } CountedClasses;
 
-Status set_threshold(const Setting *s, void *to, const char *value) CHECKED;
-#define THRESHOLD(Struct, field)                                                                   \
-    {                                                                                              \
-        .name = "threshold", .metavar = "P", .fallback = "",                                       \
-        .help = "metrics of binary losses: the probability above which a prediction is positive; " \
-                "else 0.5",                                                                        \
-        .set = set_threshold, .at = offsetof(Struct, field), .min = 0, .max = 1                    \
-    }
+/* --ignore-index and --threshold, for settings that begin with CountedClasses. */
+extern const Setting counted_classes_flags[];
 
 /* Emits a bool for each target: it is not ignored.  NO_VALUE: no class is ignored. */
 ValueId emit_counted(LossBody *b, const IgnoredClass *ignored);
@@ -69,8 +63,9 @@ ValueId emit_predicted(LossBody *b, const Threshold *threshold);
 /* The number of classes.  Fails, in b->g, where settings do not go with a binary loss, or with another. */
 int64_t metric_classes(LossBody *b, const CountedClasses *settings);
 /* Emits the confusion matrix as b->sum, int64 [classes, classes]: element (t, p) is the number of targets t whose
- * largest score, the first of equal ones, is p.  Ignored targets do not count. */
-void emit_confusion(LossBody *b, const CountedClasses *settings);
+ * largest score, the first of equal ones, is p.  Ignored targets do not count.  The settings begin with CountedClasses.
+ */
+void emit_confusion(LossBody *b, const void *settings);
 
 /* The counts of a class in a confusion matrix. */
 typedef struct {
@@ -93,13 +88,7 @@ typedef struct {
 /* CLASS_UNSET: of a binary loss, the positive class alone; else as CLASS_MACRO. */
 enum { CLASS_UNSET, CLASS_MACRO, CLASS_MICRO, CLASS_WEIGHTED, CLASS_ONE };
 
-Status set_class_average(const Setting *s, void *to, const char *value) CHECKED;
-#define CLASS_AVERAGE_ARG                                                                       \
-    {                                                                                           \
-        .name = "average", .metavar = "AVERAGE", .fallback = "",                                \
-        .help = "macro, micro, weighted by targets, or the number of the one class to look at", \
-        .set = set_class_average, .at = offsetof(ClassAverage, how), .max = SETTING_COUNT_MAX   \
-    }
+extern const Setting class_average_args[];
 void emit_class_average(LossBody *b, const void *settings);
 /* Averages `score`, a function of a class's counts.  A class that is ignored, or that neither targets nor predictions
  * have, does not count. */
@@ -113,11 +102,7 @@ typedef struct {
     IgnoredClass ignored;
 } RankBins;
 
-#define RANK_BINS_ARG                                                                                                \
-    {                                                                                                                \
-        .name = "bins", .metavar = "BINS", .fallback = "4096", .help = "bins of scores", SETTING_OF(RankBins, bins), \
-        .min = 2, .max = 1 << 20                                                                                     \
-    }
+extern const Setting rank_args[], rank_flags[];
 /* Emits as b->sum the histograms of the scores of negative and positive targets, int64 [2, bins], or with b->exact
  * each score with its target, 0, 1, or -1 for one that does not count. */
 void emit_ranks(LossBody *b, const void *settings);

@@ -17,6 +17,18 @@
 #include "graph/ops/where.gen.h"
 #include "graph/recipes/metric.h"
 
+const Setting rank_args[] = {
+    { .name = "bins",
+      .metavar = "BINS",
+      .fallback = "4096",
+      .help = "bins of scores",
+      SETTING_OF(RankBins, bins),
+      .min = 2,
+      .max = 1 << 20 },
+    { .name = NULL },
+};
+const Setting rank_flags[] = { IGNORE_INDEX(RankBins, ignored), { .name = NULL } };
+
 /* ---- scores ---- */
 
 /* The scores of the positive class, as logits in float64: one for each target. */

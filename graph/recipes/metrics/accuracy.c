@@ -20,14 +20,10 @@ static void accuracy_emit_metric(LossBody *b, const void *settings)
     b->weight = counts[1];
 }
 
-static const Setting flags[] = { IGNORE_INDEX(CountedClasses, ignored),
-                                 THRESHOLD(CountedClasses, threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(accuracy,
               .recipe = { .name = "accuracy",
                           .help = "the share of targets that the largest logit hits, of a binary loss a probability "
                                   "above --threshold",
-                          .flags = flags,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(CountedClasses) },
               .target = TARGET_CLASSES, .binary = true, .emit = accuracy_emit_metric);

@@ -2,16 +2,13 @@
  * negative one; equal scores count half. */
 #include "graph/recipes/metric.h"
 
-static const Setting args[] = { RANK_BINS_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(RankBins, ignored), { .name = NULL } };
-
 DEFINE_METRIC(auc,
               .recipe = { .name = "auc",
                           .form = "auc[:BINS]",
                           .help = "the area under the ROC curve, of a binary loss or two classes; in a run by BINS "
                                   "[4096] bins of scores, with the most that this may change",
-                          .args = args,
-                          .flags = flags,
+                          .args = rank_args,
+                          .flags = rank_flags,
                           RECIPE_SETTINGS(RankBins) },
               .target = TARGET_CLASSES, .binary = true, .table = true, .lists = true, .emit = emit_ranks,
               .value = rank_auc, .bound = rank_auc_bound);

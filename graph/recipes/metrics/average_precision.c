@@ -2,15 +2,12 @@
  * (R_n - R_(n-1)) P_n. */
 #include "graph/recipes/metric.h"
 
-static const Setting args[] = { RANK_BINS_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(RankBins, ignored), { .name = NULL } };
-
 DEFINE_METRIC(average_precision,
               .recipe = { .name = "average-precision",
                           .form = "average-precision[:BINS]",
-                          .help = "the mean precision at the positive targets' scores; BINS as of auc",
-                          .args = args,
-                          .flags = flags,
+                          .help = "the mean precision at the positive targets' scores; BINS as for auc",
+                          .args = rank_args,
+                          .flags = rank_flags,
                           RECIPE_SETTINGS(RankBins) },
               .target = TARGET_CLASSES, .binary = true, .table = true, .lists = true, .emit = emit_ranks,
               .value = rank_precision, .bound = rank_precision_bound);

@@ -5,17 +5,12 @@
 
 static double f1_metric_value(const MetricTotals *t) { return class_average(t, class_f1); }
 
-static const Setting args[] = { CLASS_AVERAGE_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
-                                 THRESHOLD(ClassAverage, counted.threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(f1,
               .recipe = { .name = "f1",
                           .form = "f1[:AVERAGE]",
-                          .help = "the harmonic mean of precision and recall; AVERAGE as of precision",
-                          .args = args,
-                          .flags = flags,
+                          .help = "the harmonic mean of precision and recall; AVERAGE as for precision",
+                          .args = class_average_args,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(ClassAverage) },
               .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_class_average,
               .value = f1_metric_value);

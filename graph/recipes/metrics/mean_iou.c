@@ -2,11 +2,6 @@
  * targets or predictions have. */
 #include "graph/recipes/metric.h"
 
-static void mean_iou_emit_metric(LossBody *b, const void *settings)
-{
-    emit_confusion(b, &((const ClassAverage *)settings)->counted);
-}
-
 static double iou(const ClassCounts *n) { return n->hits / (n->targets + n->predictions - n->hits); }
 
 static double mean_iou_metric_value(const MetricTotals *t)
@@ -17,14 +12,10 @@ static double mean_iou_metric_value(const MetricTotals *t)
     return class_average(&over, iou);
 }
 
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
-                                 THRESHOLD(ClassAverage, counted.threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(mean_iou,
               .recipe = { .name = "mean-iou",
                           .help = "intersection over union of targets and predictions, the mean over classes",
-                          .flags = flags,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(ClassAverage) },
-              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = mean_iou_emit_metric,
+              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_confusion,
               .value = mean_iou_metric_value);

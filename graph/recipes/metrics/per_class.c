@@ -3,8 +3,6 @@
 
 enum { COLUMNS = 4 };
 
-static void per_class_emit_metric(LossBody *b, const void *settings) { emit_confusion(b, settings); }
-
 static void per_class_rows(double *out, const MetricTotals *t)
 {
     for (int64_t c = 0; c < t->sum->shape.dim[0]; c++) {
@@ -17,14 +15,10 @@ static void per_class_rows(double *out, const MetricTotals *t)
     }
 }
 
-static const Setting flags[] = { IGNORE_INDEX(CountedClasses, ignored),
-                                 THRESHOLD(CountedClasses, threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(per_class,
               .recipe = { .name = "per-class",
                           .help = "precision, recall, F1 and number of targets of each class",
-                          .flags = flags,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(CountedClasses) },
-              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = per_class_emit_metric,
-              .rows = per_class_rows, .columns = COLUMNS);
+              .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_confusion, .rows = per_class_rows,
+              .columns = COLUMNS);

@@ -5,19 +5,13 @@
 
 static double precision_metric_value(const MetricTotals *t) { return class_average(t, class_precision); }
 
-static const Setting args[] = { CLASS_AVERAGE_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
-                                 THRESHOLD(ClassAverage, counted.threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(precision,
               .recipe = { .name = "precision",
                           .form = "precision[:AVERAGE]",
-                          .help = "which share of the predictions of a class is right; AVERAGE macro [default; of a "
-                                  "binary loss 1], micro, "
-                                  "weighted or one class",
-                          .args = args,
-                          .flags = flags,
+                          .help = "the share of a class's predictions that are right; AVERAGE macro [default; of a "
+                                  "binary loss: class 1], micro, weighted or one class",
+                          .args = class_average_args,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(ClassAverage) },
               .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_class_average,
               .value = precision_metric_value);

@@ -5,17 +5,12 @@
 
 static double recall_metric_value(const MetricTotals *t) { return class_average(t, class_recall); }
 
-static const Setting args[] = { CLASS_AVERAGE_ARG, { .name = NULL } };
-static const Setting flags[] = { IGNORE_INDEX(ClassAverage, counted.ignored),
-                                 THRESHOLD(ClassAverage, counted.threshold),
-                                 { .name = NULL } };
-
 DEFINE_METRIC(recall,
               .recipe = { .name = "recall",
                           .form = "recall[:AVERAGE]",
-                          .help = "which share of the targets of a class is found; AVERAGE as of precision",
-                          .args = args,
-                          .flags = flags,
+                          .help = "the share of a class's targets that are found; AVERAGE as for precision",
+                          .args = class_average_args,
+                          .flags = counted_classes_flags,
                           RECIPE_SETTINGS(ClassAverage) },
               .target = TARGET_CLASSES, .binary = true, .table = true, .emit = emit_class_average,
               .value = recall_metric_value);
