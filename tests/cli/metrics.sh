@@ -270,6 +270,10 @@ val=(--data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2)
 says "best epoch 1: eval auc " "$dpexec" "${args[@]}" "${val[@]}"
 for monitor in f1 accuracy loss; do says ": eval $monitor " "$dpexec" "${args[@]}" "${val[@]}" --monitor $monitor; done
 refused 2 "--monitor r2: the run measures no such number; expected loss or auc or f1 or accuracy" "$dpexec" "${args[@]}" "${val[@]}" --monitor r2
+arguments logits bce-logits "recall:macro recall" -
+says ": eval recall 0" "$dpexec" "${args[@]}" "${val[@]}" --monitor recall      # not recall:macro, which comes first
+arguments logits bce-logits "f1 recall:macro" -
+says ": eval recall:macro 0" "$dpexec" "${args[@]}" "${val[@]}" --monitor recall
 arguments numbers mse "mape r2" -
 val=(--data $here/numbers.npz --val $here/numbers.npz --lr 0.001 --epochs 2)
 says ": eval mape " "$dpexec" "${args[@]}" "${val[@]}"

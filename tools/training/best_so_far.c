@@ -8,23 +8,22 @@
 
 #include "tools/training/checkpoint_note.h"
 
-/* Whether the metric of the run is named so: "recall" and "recall:macro" both name recall:macro. */
-static bool names_metric(const char *name, const char *metric)
-{
-    const size_t n = strlen(name);
-
-    return !strncmp(metric, name, n) && (!metric[n] || metric[n] == ':');
-}
-
-/* The metric that the name chooses, or for NULL the first, of those that are numbers; name NULL: there is none. */
+/* The run's metric of that name, else the first whose name has it before a colon: "recall" names recall:macro.  `name`
+ * "": the first metric.  Metrics that are no numbers do not count.  The result's name is NULL if there is none. */
 static dpx_metric_info find_metric(const Args *a, const char *name)
 {
-    dpx_metric_info m;
+    const size_t n = strlen(name);
+    dpx_metric_info m, found = { .name = NULL };
 
-    for (int i = 0; (m = dpx_metric_at(a->options, i)).name; i++)
-        if (m.number && (!name || names_metric(name, m.name)))
-            break;
-    return m;
+    for (int i = 0; (m = dpx_metric_at(a->options, i)).name; i++) {
+        if (!m.number || strncmp(m.name, name, n))
+            continue;
+        if (!m.name[n])
+            return m;
+        if (!found.name && (!n || m.name[n] == ':'))
+            found = m;
+    }
+    return found;
 }
 
 /* "loss, accuracy or f1": what can be monitored. */
@@ -42,7 +41,7 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
 {
     static const char *const need[] = { "monitor", "patience", "no-best" };
     const char *given = args_value(a, "monitor");
-    const dpx_metric_info first = find_metric(a, NULL);
+    const dpx_metric_info first = find_metric(a, "");
     dpx_metric_info chosen;
     char figures[512];
     Problems wrong = { 0 };
@@ -86,7 +85,7 @@ void monitor_text(char text[MONITOR_TEXT + 8], const Monitor *m)
 
 Monitor monitor_metric(const Monitor *m, const Args *a)
 {
-    const dpx_metric_info first = find_metric(a, NULL);
+    const dpx_metric_info first = find_metric(a, "");
     Monitor out = { .rises = first.name && !first.falls };
 
     if (!*m->name || strcmp(m->name, "loss"))
