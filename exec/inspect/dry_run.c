@@ -13,6 +13,7 @@
 #include "exec/run/interp.h"
 #include "exec/train/note_level.h"
 #include "graph/base/foreign.h"
+#include "graph/base/numtext.h"
 #include "graph/ir/data_shapes.h"
 #include "graph/ir/op.h"
 #include "graph/ops/fused.h"

@@ -14,18 +14,6 @@
 
 enum { MOST_BUFFERS = 12, MOST_STATES = 5, LINE = 512 };
 
-const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes)
-{
-    static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double v = (double)bytes;
-    int u = 0;
-
-    for (; u < 4 && v >= 1024; u++)
-        v /= 1024;
-    text_format(text, BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
-    return text;
-}
-
 const char *node_label(char *text, size_t n, const Node *node)
 {
     bool made_up = !strncmp(node->name, node->op->name, strlen(node->op->name));

@@ -18,10 +18,6 @@ typedef struct {
 Status memory_need(MemoryNeed *out, const Graph *g, const MemoryPlan *plan, int device, bool copies) CHECKED;
 size_t memory_total(const MemoryNeed *need); /* of the device */
 
-/* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
-enum { BYTES_TEXT = 24 };
-const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
-
 /* "Conv conv1", or "Add_33" for a node whose name already says what it does. */
 const char *node_label(char *text, size_t n, const Node *node);
 

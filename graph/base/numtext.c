@@ -116,6 +116,18 @@ const char *text_float64(char buf[NUMBER_TEXT], double v)
     return buf;
 }
 
+const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes)
+{
+    static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    double v = (double)bytes;
+    int u = 0;
+
+    for (; u < 4 && v >= 1024; u++)
+        v /= 1024;
+    text_format(text, BYTES_TEXT, u ? "%.1f %s" : "%.0f %s", v, unit[u]);
+    return text;
+}
+
 bool text_to_float64(double *out, const char *s, size_t len)
 {
     double v;

@@ -24,6 +24,10 @@ int text_vformat(char *buf, size_t size, const char *fmt, va_list ap) __attribut
 int text_format(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int text_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
+enum { BYTES_TEXT = 24 };
+const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
+
 /* Parses all of `s` as a number in C's decimal form, or inf or nan with an optional sign.  false: it is something else.
  */
 bool text_to_float64(double *out, const char *s, size_t len);

@@ -71,17 +71,6 @@ static void test_table(void)
     arena_free(a);
 }
 
-static void test_bytes(void)
-{
-    char text[BYTES_TEXT];
-
-    CHECK_STR("0 B", bytes_text(text, 0));
-    CHECK_STR("1023 B", bytes_text(text, 1023));
-    CHECK_STR("1.0 KiB", bytes_text(text, 1024));
-    CHECK_STR("1.5 MiB", bytes_text(text, 3 << 19));
-    CHECK_STR("16.0 TiB", bytes_text(text, (uint64_t)1 << 44));
-}
-
 /* 2^48 bytes are more than any address space has. */
 static void test_too_large(void)
 {
@@ -111,5 +100,4 @@ static void test_too_large(void)
     graph_free(g);
 }
 
-DEFINE_SUITE(memory, { "table", test_table }, { "bytes as text", test_bytes },
-             { "more than there is", test_too_large });
+DEFINE_SUITE(memory, { "table", test_table }, { "more than there is", test_too_large });

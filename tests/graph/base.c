@@ -270,6 +270,11 @@ static void test_numbers_as_text(void)
     CHECK_STR("all-reduce, 452.4 KiB", arena_printf(a, "%s, %.1f KiB", "all-reduce", 452.4));
     CU_ASSERT_EQUAL(text_format(text, sizeof text, "%g", 0.25), 4);
     CHECK_STR("0.25", text);
+    CHECK_STR("0 B", bytes_text(text, 0));
+    CHECK_STR("1023 B", bytes_text(text, 1023));
+    CHECK_STR("1.0 KiB", bytes_text(text, 1024));
+    CHECK_STR("1.5 MiB", bytes_text(text, 3 << 19));
+    CHECK_STR("16.0 TiB", bytes_text(text, (uint64_t)1 << 44));
     CU_ASSERT_EQUAL(text_print(f, "%.3e", 1.5), 9);
     fclose(f);
     CHECK_STR("1.500e+00", printed);

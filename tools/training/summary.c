@@ -108,25 +108,12 @@ static void tell_optimizer(Run *r)
     tell(r, "optimizer", text);
 }
 
-/* "3.1 MiB": bytes, rounded to a tenth of the unit. */
-static const char *bytes_shown(char text[32], int64_t bytes)
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    double n = (double)bytes;
-    int unit = 0;
-
-    for (; n >= 1024 && unit < 4; unit++)
-        n /= 1024;
-    text_format(text, 32, unit ? "%.1f %s" : "%.0f %s", n, units[unit]);
-    return text;
-}
-
 static void tell_devices(Run *r)
 {
     const char *precision = dpx_options_get(r->args->options, "precision");
     const int processes = r->world.world ? dpx_world_size(r->world.world) : 1, replicas = r->facts.replicas;
     const int64_t memory = dpx_trainer_memory(r->trainer);
-    char text[LINE_TEXT] = "", bytes[32];
+    char text[LINE_TEXT] = "", bytes[BYTES_TEXT];
 
     add(text, "%.300s", dpx_options_get(r->args->options, "devices"));
     if (processes > 1)
@@ -136,7 +123,7 @@ static void tell_devices(Run *r)
     if (strcmp(precision, "float32") != 0)
         add(text, ", %s", precision);
     if (memory)
-        add(text, "; a step takes %s%s", bytes_shown(bytes, memory), replicas > 1 ? " of a device" : "");
+        add(text, "; a step takes %s%s", bytes_text(bytes, (uint64_t)memory), replicas > 1 ? " of a device" : "");
     tell(r, "devices", text);
 }
 
