@@ -35,26 +35,7 @@ static int page_width(void)
     return columns && text_to_int64(&given, columns) && given > 0 && given < 10000 ? (int)given : 80;
 }
 
-void help_words(const char *text, int at, int begin)
-{
-    const int width = page_width();
-
-    for (bool first = true; *text; first = false) {
-        const int n = (int)strcspn(text, " ");
-
-        if (!first && at + 1 + n > width) {
-            printf("\n%*s", begin, "");
-            at = begin;
-        } else if (!first) {
-            putchar(' ');
-            at++;
-        }
-        printf("%.*s", n, text);
-        at += n;
-        text += n + (text[n] == ' ');
-    }
-    putchar('\n');
-}
+void help_words(const char *text, int at, int begin) { terminal_wrap(stdout, text, at, begin, page_width()); }
 
 void help_usage(const char *before, const char *line)
 {

@@ -114,28 +114,10 @@ void progress_line(Progress *p, const char *fmt, ...)
     va_end(ap);
 }
 
-enum { FACTS_COLUMN = 11 }; /* where the texts of facts begin */
-
-/* Prints words from the column of facts on, wrapped to the terminal. */
-static void print_wrapped(const char *text)
-{
-    const int width = terminal_width(STDERR_FILENO);
-
-    for (int at = FACTS_COLUMN; *text;) {
-        const int n = (int)strcspn(text, " ");
-
-        if (at > FACTS_COLUMN && at + 1 + n > width)
-            at = fprintf(stderr, "\n%*s", FACTS_COLUMN, "") - 1;
-        else if (at > FACTS_COLUMN)
-            at += fprintf(stderr, " ");
-        at += fprintf(stderr, "%.*s", n, text);
-        text += n + (text[n] == ' ');
-    }
-    fputc('\n', stderr);
-}
-
 void progress_fact(Progress *p, const char *label, const char *text)
 {
+    enum { FACTS_COLUMN = 11 }; /* where the texts of facts begin */
+
     if (!p->terminal && !p->quiet) {
         progress_line(p, "%-*s%s", FACTS_COLUMN, label, text);
         return;
@@ -143,7 +125,7 @@ void progress_fact(Progress *p, const char *label, const char *text)
     if (!p->quiet) {
         progress_end(p);
         fprintf(stderr, "%s%-*s%s", p->colour ? "\033[1m" : "", FACTS_COLUMN, label, p->colour ? "\033[0m" : "");
-        print_wrapped(text);
+        terminal_wrap(stderr, text, FACTS_COLUMN, FACTS_COLUMN, terminal_width(STDERR_FILENO));
     }
     progress_log(p, "%-*s%s", FACTS_COLUMN, label, text);
 }

@@ -1,4 +1,4 @@
-/* Asks the kernel for the width of a terminal, and the environment for the rest: the process keeps the C locale. */
+/* The kernel says the width of a terminal, and the environment the rest: the process keeps the C locale. */
 #include "tools/terminal.h"
 
 #include <stdlib.h>
@@ -41,4 +41,19 @@ bool terminal_utf8(void)
                    strstr(value, ".UTF8");
     }
     return false;
+}
+
+void terminal_wrap(FILE *to, const char *text, int at, int begin, int width)
+{
+    for (bool first = true; *text; first = false) {
+        const int n = (int)strcspn(text, " ");
+
+        if (!first && at + 1 + n > width)
+            at = fprintf(to, "\n%*s", begin, "") - 1;
+        else if (!first)
+            at += fprintf(to, " ");
+        at += fprintf(to, "%.*s", n, text);
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', to);
 }

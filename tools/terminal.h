@@ -3,6 +3,7 @@
 #define DPX_TOOLS_TERMINAL_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Columns of the terminal; 80 where it does not say.  0: this is no terminal. */
 int terminal_width(int fd);
@@ -12,5 +13,7 @@ bool terminal_moves(int fd);
 bool terminal_colour(int fd);
 /* Whether the locale's characters are UTF-8. */
 bool terminal_utf8(void);
+/* Writes words from column `at` on, in lines of at most `width` columns; further lines begin in column `begin`. */
+void terminal_wrap(FILE *to, const char *text, int at, int begin, int width);
 
 #endif
