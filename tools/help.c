@@ -156,23 +156,25 @@ static void write_flag(const Writer *w, const Command *c, const char *name)
         w->item(name, NULL, debug_help, NULL);
 }
 
-/* Prints each format of data with its options, and the options of all. */
-static void write_sources(const Writer *w)
+/* Prints options as they stand behind a source: "SRC,limit=N". */
+static void write_source_options(const Writer *w, const char *source, const DataOption *o)
 {
     char text[64];
 
-    for (const DataFormat *const *k = data_formats;; k++) {
-        const DataOption *o = *k ? (*k)->options : source_options;
-
-        if (*k)
-            w->choice((*k)->form, (*k)->help);
-        for (; o && o->name; o++) {
-            snprintf(text, sizeof text, "%s,%s=%s", *k ? "  " : "SRC", o->name, o->metavar);
-            w->choice(text, o->help);
-        }
-        if (!*k)
-            return;
+    for (; o && o->name; o++) {
+        snprintf(text, sizeof text, "%s,%s=%s", source, o->name, o->metavar);
+        w->choice(text, o->help);
     }
+}
+
+/* Prints each format of data with its options, and the options of all. */
+static void write_sources(const Writer *w)
+{
+    for (const DataFormat *const *k = data_formats; *k; k++) {
+        w->choice((*k)->form, (*k)->help);
+        write_source_options(w, "  ", (*k)->options);
+    }
+    write_source_options(w, "SRC", source_options);
 }
 
 /* ---- groups ---- */
@@ -355,10 +357,10 @@ static void print_hint(const Args *a, const char *program)
     if (!*groups)
         return;
     putchar('\n');
-    if (a->help == HELP_SHORT) {
+    if (a->help == HELP_SHORT)
         snprintf(text, sizeof text, "%s%s%s --help prints all flags, --help GROUP or --help FLAG some. Groups: %s.",
                  program, *c->name ? " " : "", c->name, groups);
-    } else
+    else
         snprintf(text, sizeof text, "--help GROUP or --help FLAG prints a part of this. Groups: %s.", groups);
     help_words(text, 0, 0);
 }
