@@ -155,41 +155,40 @@ static Status check_ids(const TextColumn *x, const Table *t, const dpx_info *in)
     return ST_OK;
 }
 
-/* Cuts the texts of the first `samples` rows; returns how many were longer. */
+/* Cuts all texts to `block` ids (0: not at all).  Returns how many of the first `samples` were longer; *longest: the
+ * ids of the longest of these before, *kept: those of the longest of all after. */
 static int64_t cut(TextColumn *x, int64_t samples, int64_t block, int64_t *longest, int64_t *kept)
 {
     int64_t n = 0;
 
     *longest = *kept = 0;
     for (size_t i = 0; i < x->n; i++) {
-        int64_t *of = &x->row[i].n;
+        const int64_t length = x->row[i].n, left = block && length > block ? block : length;
 
-        if ((int64_t)i<samples && * of> * longest)
-            *longest = *of;
-        n += (int64_t)i < samples && block && *of > block;
-        *of = block && *of > block ? block : *of;
-        *kept = *of > *kept ? *of : *kept;
+        x->row[i].n = left;
+        *kept = left > *kept ? left : *kept;
+        if ((int64_t)i >= samples)
+            continue;
+        *longest = length > *longest ? length : *longest;
+        n += left < length;
     }
     return n;
 }
 
-Status csv_text_add(Dataset *d, char **note, TextColumn *x, const Table *t, const dpx_info *in)
+Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *in)
 {
     const int64_t samples = d->limit < t->rows ? d->limit : t->rows;
     const int64_t fixed = in && in->rank == 2 && in->dim[1] > 0 ? in->dim[1] : 0, block = x->block ? x->block : fixed;
     int64_t longest, kept, n = cut(x, samples, block, &longest, &kept);
     Array a = { .dtype = DPX_INT32, .rank = 2, .pad_to = x->block, .padding = (double)x->padding };
 
-    *note = NULL;
     if (!kept)
         return FAIL(E_IO, "%s: column '%.60s' has no text", t->path, x->column);
     if (in)
         TRY(check_ids(x, t, in));
-    if (n && !(*note = malloc(256)))
-        return FAIL_NOMEM();
     if (n)
-        snprintf(*note, 256, "%" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens, the longest has %" PRId64,
-                 n, samples, block, longest);
+        TRY(dataset_note(d, "%" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens, the longest has %" PRId64,
+                         n, samples, block, longest));
     if (!(a.name = strdup(x->array)))
         return FAIL_NOMEM();
     a.data = a.memory = x->ids.id;

@@ -25,9 +25,9 @@ Status csv_text_open(TextColumn *out, const Source *s, const json_t *fitted) CHE
 void csv_text_close(TextColumn *x); /* { 0 } is legal */
 /* A TableText: adds a row's text. */
 Status csv_text_take(void *user, const char *text, int64_t line) CHECKED;
-/* Adds the array, whose texts are cut to the block, or to the length that the model's input fixes.  *note, on the heap:
- * how many are cut; NULL: none. */
-Status csv_text_add(Dataset *d, char **note, TextColumn *x, const Table *t, const dpx_info *in) CHECKED;
+/* Adds the array, whose texts are cut to the block, or to the length that the model's input fixes, and notes how many
+ * are cut. */
+Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *in) CHECKED;
 /* What is kept for evaluation and predictions.  NULL: no memory. */
 json_t *csv_text_fitted(const TextColumn *x);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 
@@ -116,6 +118,27 @@ void dataset_free(Dataset *d)
     }
     free(d->index);
     free(d);
+}
+
+Status dataset_note(Dataset *d, const char *fmt, ...)
+{
+    char *text, *all = NULL;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return FAIL_NOMEM();
+    n = asprintf(&all, "%s%s%s", d->note ? d->note : d->source.path, d->note ? "; " : ": ", text);
+    free(text);
+    if (n < 0)
+        return FAIL_NOMEM();
+    foreign_clean(all);
+    free(d->note);
+    d->note = all;
+    return ST_OK;
 }
 
 Status dataset_read(Dataset **out, const char *source, const SourceContext *c)

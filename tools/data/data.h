@@ -98,6 +98,8 @@ Status dataset_view(Dataset **out, const Dataset *d, const int64_t *row, int64_t
 /* ---- for the formats: tools/data/data_*.c ---- */
 /* Takes the mapping, the memory, the name and the rows of sequences, also when it fails. */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;
+/* Adds "PATH: TEXT" to the line for the log, or "; TEXT" if there is one. */
+Status dataset_note(Dataset *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))) CHECKED;
 /* Completes the set when all arrays have been added: finds the sequences.  The number of samples is that of the first
  * array, until the model says which arrays hold samples (tools/feed/feed_roles.c). */
 Status dataset_complete(Dataset *d, const char *source) CHECKED;

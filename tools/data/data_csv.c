@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/foreign.h"
 #include "graph/base/jsontext.h"
 #include "tools/data/csv_inputs.h"
 
@@ -166,27 +165,10 @@ static Status add_arrays(Dataset *d, TableSource *s, const SourceContext *c)
     return ST_OK;
 }
 
-/* Adds "PATH: TEXT END" to what is noted for the log. */
-static Status add_note(Dataset *d, const char *path, const char *text, const char *end)
-{
-    const size_t had = d->note ? strlen(d->note) : 0, size = had + strlen(path) + strlen(text) + strlen(end) + 8;
-    char *note = realloc(d->note, size);
-
-    if (!note)
-        return FAIL_NOMEM();
-    d->note = note;
-    if (had)
-        snprintf(note + had, size - had, "; %s%s", text, end);
-    else
-        snprintf(note, size, "%s: %s%s", path, text, end);
-    foreign_clean(note);
-    return ST_OK;
-}
-
 /* Drops columns that feed no input, and notes them. */
 static Status drop_unused(Dataset *d, const TableSource *s)
 {
-    char text[MOST_NOTE + 16] = "";
+    char names[MOST_NOTE] = "";
     size_t len = 0;
     int n = 0;
 
@@ -200,13 +182,10 @@ static Status drop_unused(Dataset *d, const TableSource *s)
             continue;
         s->t->column[i].kind = COLUMN_DROPPED;
         if (len < MOST_NOTE - 100)
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s'%.60s'", n++ ? ", " : "", s->t->column[i].name);
+            len +=
+                (size_t)snprintf(names + len, sizeof names - len, "%s'%.60s'", n++ ? ", " : "", s->t->column[i].name);
     }
-    if (!n)
-        return ST_OK;
-    memmove(text + strlen("columns "), text, len + 1);
-    memcpy(text, n > 1 ? "columns " : " column ", strlen("columns "));
-    return add_note(d, s->t->path, text + (n == 1), n > 1 ? " feed no input" : " feeds no input");
+    return n ? dataset_note(d, n > 1 ? "columns %s feed no input" : "column %s feeds no input", names) : ST_OK;
 }
 
 /* Notes for the log that samples have categories that the training rows lack.  These are trained[0..n), ascending, and
@@ -242,24 +221,9 @@ static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *train
     free(row);
     for (int i = 0; i < s->n; i++)
         ids |= s->tensor[i].id_bytes > 0;
-    return len ? add_note(d, t->path, text,
-                          ids ? "; it is the last id of an input of ids, and sets no indicator"
-                              : "; it sets no indicator")
+    return len ? dataset_note(d, "%s; it %ssets no indicator", text,
+                              ids ? "is the last id of an input of ids, and " : "")
                : ST_OK;
-}
-
-/* Adds the token ids of the texts, behind the tensors. */
-static Status add_text(Dataset *d, TableSource *s, const SourceContext *c)
-{
-    char *note;
-    Status st;
-
-    if (!s->text.column)
-        return ST_OK;
-    TRY(csv_text_add(d, &note, &s->text, s->t, csv_input(c, s->text.input)));
-    st = note ? add_note(d, s->t->path, note, "") : ST_OK;
-    free(note);
-    return st;
 }
 
 static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
@@ -299,7 +263,8 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
         return FAIL(E_INVALID, "%s: which column is the target? target=%.60s, or another column", source->text,
                     s->t->column[s->t->n - 1].name);
     TRY(add_arrays(d, s, c));
-    TRY(add_text(d, s, c));
+    if (s->text.column) /* behind the tensors */
+        TRY(csv_text_add(d, &s->text, s->t, csv_input(c, s->text.input)));
     TRY(add_group(d, s->t));
     if (!s->fitted)
         TRY(drop_unused(d, s));

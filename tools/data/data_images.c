@@ -181,8 +181,8 @@ static void *check_headers(void *user)
     return NULL;
 }
 
-/* Checks all headers by several threads.  Broken files end the run, or with `skip` are left out, which *note says. */
-static Status check_images(Images *m, bool skip, char **note, const char *source)
+/* Checks all headers by several threads.  Broken files end the run, or with `skip` are left out, which is noted. */
+static Status check_images(Dataset *d, Images *m, bool skip)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const int n = (int)(cores < 1 ? 1 : cores > MOST_CHECKERS ? MOST_CHECKERS : cores);
@@ -220,12 +220,11 @@ static Status check_images(Images *m, bool skip, char **note, const char *source
     }
     image_list_select(&m->list, m->good);
     if (skip && bad == all)
-        return FAIL(E_IO, "%s: all %lld images are broken", source, (long long)all);
-    if (skip && bad &&
-        asprintf(note, "%lld of %lld images are broken and left out", (long long)bad, (long long)all) < 0)
-        return FAIL_NOMEM();
-    return problems_fail(&broken, E_IO, "%s: %lld of %lld images are broken; --skip-broken leaves them out", source,
-                         (long long)bad, (long long)all);
+        return FAIL(E_IO, "%s: all %lld images are broken", d->source.text, (long long)all);
+    if (skip && bad)
+        return dataset_note(d, "%lld of %lld images are broken and left out", (long long)bad, (long long)all);
+    return problems_fail(&broken, E_IO, "%s: %lld of %lld images are broken; --skip-broken leaves them out",
+                         d->source.text, (long long)bad, (long long)all);
 }
 
 /* ---- options and facts ---- */
@@ -459,7 +458,7 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     m->floats = !in || (in->dtype != DPX_UINT8 && in->dtype != DPX_INT32 && in->dtype != DPX_INT64);
     TRY(read_options(m, s, c, facts));
     TRY(read_files(m, s, c));
-    TRY(check_images(m, c->skip_broken, &d->note, s->text));
+    TRY(check_images(d, m, c->skip_broken));
     TRY(open_cache(m, s));
     TRY(keep_facts(m, c));
     x.dtype = m->floats ? DPX_FLOAT32 : DPX_UINT8;

@@ -26,27 +26,24 @@ static Status write_ids(void *user, const uint32_t *id, size_t n, size_t done)
     return token_writer_add(user, id, n);
 }
 
-/* Tokenises the text into the file.  *note, on the heap, is left alone unless bytes are no UTF-8. */
-static Status tokenize(char **note, const char *to, const Mapped *text, const char *tokenizer, const char *label)
+/* Tokenises the text into the file, and notes bytes that are no UTF-8. */
+static Status tokenize(Dataset *d, const char *to, const Mapped *text, const char *tokenizer)
 {
     Tokenizer *t;
     TokenWriter w = { 0 };
-    size_t replaced = 0, first = 0, size = strlen(label) + 128;
+    size_t replaced = 0, first = 0;
     Status st;
 
     TRY(tokenizer_open(&t, tokenizer));
     st = token_writer_open(&w, to, TOKENS_NPY, t->vocabulary);
     if (!st)
         st = token_writer_close(
-            &w,
-            status_prefix(tokenizer_encode(t, text->data, text->size, write_ids, &w, &replaced, &first), "%s", label));
+            &w, status_prefix(tokenizer_encode(t, text->data, text->size, write_ids, &w, &replaced, &first), "%s",
+                              d->source.path));
     tokenizer_free(t);
-    if (st || !replaced)
-        return st;
-    if (!(*note = malloc(size)))
-        return FAIL_NOMEM();
-    snprintf(*note, size, "%s: not UTF-8 in %zu places, the first at byte %zu; read as U+FFFD", label, replaced, first);
-    return ST_OK;
+    return st || !replaced
+               ? st
+               : dataset_note(d, "not UTF-8 in %zu places, the first at byte %zu; read as U+FFFD", replaced, first);
 }
 
 /* A digest of the text and the tokenizer. */
@@ -94,15 +91,14 @@ static Status find_ids(char path[PATH_MAX], const Source *s, uint64_t identity)
 }
 
 /* Opens the ids of the text: those that an earlier run left for the same text and tokenizer, or new ones. */
-static Status open_ids(Array *a, char **note, uint64_t *identity, const Mapped *text, const Source *s,
-                       const char *tokenizer)
+static Status open_ids(Array *a, uint64_t *identity, Dataset *d, const Mapped *text, const char *tokenizer)
 {
     char path[PATH_MAX];
 
     TRY(digest(identity, text, tokenizer));
-    TRY(find_ids(path, s, *identity));
+    TRY(find_ids(path, &d->source, *identity));
     if (access(path, R_OK))
-        TRY(tokenize(note, path, text, tokenizer, s->path));
+        TRY(tokenize(d, path, text, tokenizer));
     return token_windows_npy(a, path);
 }
 
@@ -124,7 +120,7 @@ static Status read_text(Dataset *d, const Source *s, const SourceContext *c)
         a.dim[0] = (int64_t)text.size;
         return token_windows_add(d, &a, XXH3_64bits(text.data, text.size), s, c);
     }
-    st = open_ids(&a, &d->note, &identity, &text, s, tokenizer);
+    st = open_ids(&a, &identity, d, &text, tokenizer);
     mapped_close(&text);
     return st ? st : token_windows_add(d, &a, identity, s, c);
 }
