@@ -333,28 +333,29 @@ Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, 
 Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const Args *a)
 {
     const Array *class = class_array(f, a);
-    int64_t *count = calloc(MOST_COUNTED, sizeof *count), most = 0;
-    bool good = class && !class->fetch;
+    int64_t *count, n = 0;
 
     *out = NULL;
     *classes = 0;
-    if (!count)
+    if (!class)
+        return ST_OK;
+    if (!(count = calloc(MOST_COUNTED, sizeof *count)))
         return FAIL_NOMEM();
-    for (int64_t i = 0; i < f->data->samples && good; i++) {
+    for (int64_t i = 0; i < f->data->samples; i++) {
         const int64_t row = dataset_row(f->data, i);
         int64_t number;
 
         array_gather(class, &row, 1, DPX_INT64, &number);
-        good = number < MOST_COUNTED;
-        if (number < 0 || !good) /* negative ones, such as --ignore-index, are no class */
+        if (number >= MOST_COUNTED) {
+            free(count);
+            return ST_OK;
+        }
+        if (number < 0) /* such as --ignore-index */
             continue;
         count[number]++;
-        most = number + 1 > most ? number + 1 : most;
+        n = number < n ? n : number + 1;
     }
-    if (good && most) {
-        *out = count;
-        *classes = most;
-    } else
-        free(count);
+    *out = count;
+    *classes = n;
     return ST_OK;
 }

@@ -68,7 +68,8 @@ static void tell_classes(Run *r)
             add(text, "%" PRId64 " (%" PRId64 ")", c, count[c]);
     }
     add(text, with > shown ? ", ..." : "");
-    tell(r, "classes", text);
+    if (with)
+        tell(r, "classes", text);
     free(count);
 }
 
