@@ -85,4 +85,6 @@ refused 1 "input 'x' is float32 [?,6], its output 'changed' is float32 [?,3]" "$
     --augment half.onnx --out none
 refused 2 "its output 'p' is no input of the model, whose inputs are 'x'" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz \
     --augment stranger.onnx --out none
+refused 2 "its output 'p' is no input of the model, whose inputs are 'x'" "$dpexec" train net.onnx --loss mse --augment stranger.onnx --dry-run
+says "Slice" "$dpexec" train net.onnx --loss mse --batch-size 6 --augment mirror.onnx --dry-run
 finish

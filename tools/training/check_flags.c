@@ -129,18 +129,17 @@ static void find_contradictions(Findings *f, const Args *a)
                              "not given"));
 }
 
-/* Checks the list, and gives the options the graph in it. */
-static Status read_augment(const Args *a)
+Status take_augment(const Args *a)
 {
     const char *list = args_value(a, "augment"), *graph;
     char *path;
-    Augment of_images;
+    Augment unused;
     size_t n;
     Status st;
 
     if (!list)
         return ST_OK;
-    TRY(augment_parse(&of_images, list, "--augment"));
+    TRY(augment_parse(&unused, list, "--augment"));
     if (!(graph = augment_graph(&n, list)))
         return ST_OK;
     if (!(path = strndup(graph, n)))
@@ -179,7 +178,7 @@ Status check_flags(Run *r)
     findings_add(&f, read_monitor(r));
     find_contradictions(&f, a);
     findings_add(&f, feed_check_split(a));
-    findings_add(&f, read_augment(a));
+    findings_add(&f, take_augment(a));
     findings_add(&f, check_options(r));
     findings_add(&f, check_folders(r));
     if (trace && !r->world.rank && outfile_check(trace))

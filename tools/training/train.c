@@ -212,8 +212,10 @@ static Status train(Run *r)
                           dpx_choice_at("loss", i).form);
         return FAIL(E_INVALID, "--loss is missing: %s", forms);
     }
-    if (args_has(r->args, "dry-run"))
+    if (args_has(r->args, "dry-run")) {
+        TRY(take_augment(r->args));
         return print_plan(r->args, r->progress.quiet);
+    }
     TRY(resolve_resume(r->args));
     TRY(open_run(r));
     r->first = r->step;

@@ -84,6 +84,8 @@ static inline bool run_goes_on(const Run *r) { return !r->signal && !r->early &&
 /* Reads numbers and times of the flags into the run, and lists all that can be refused before model and data are read.
  */
 Status check_flags(Run *r) CHECKED;
+/* Checks the list of --augment, and gives the options the graph in it as --augment-graph. */
+Status take_augment(const Args *a) CHECKED;
 /* Whether the run's schedule, other than those of groups, follows the metric of evaluations. */
 bool follows_metric(const Args *a);
 
