@@ -264,6 +264,13 @@ refused 2 "--ignore-index goes with a loss of class numbers" "$dpexec" eval "${a
 arguments logits bce-logits "auc" --threshold=0.3
 refused 2 "--metric auc does not have: --threshold" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 
+# Predictions that are no numbers have no r2, also of targets that do not vary.
+py -c 'import numpy as n, sys
+d = n.load("tests/cli/metrics/numbers.npz")
+n.savez(sys.argv[1] + "/constant.npz", x=n.full_like(d["x"][:3], n.nan), target=n.ones_like(d["target"][:3]))' "$DIR"
+arguments numbers mse r2 -
+check "no r2 of NaN" test "$("$dpexec" eval "${args[@]}" --data "$DIR/constant.npz" 2>"$DIR/log")" = '{"eval_loss":null,"samples":3}'
+
 # Each can be monitored; the first one that is a number is, by default.
 arguments logits bce-logits "confusion-matrix auc f1 accuracy" -
 val=(--data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2)

@@ -113,7 +113,7 @@ static double r2_metric_value(const MetricTotals *t)
                      rounding = DBL_EPSILON * tensor_float(t->sum, SHIFT * outputs + i),
                      least = n * rounding * rounding;
 
-        all += squares > least || isnan(squares) ? 1 - errors / squares : errors == 0 ? 1 : 0;
+        all += squares > least || isnan(squares + errors) ? 1 - errors / squares : errors == 0 ? 1 : 0;
     }
     return all / (double)outputs;
 }
