@@ -38,8 +38,6 @@ static Status sums_begin(MetricSums *m, const MetricDef *def, const Tensor *like
         free(rows);
         return FAIL_NOMEM();
     }
-    free(m->sum.data);
-    free(m->rows);
     *m = (MetricSums){ .sum = t, .rows = rows };
     return ST_OK;
 }

@@ -710,12 +710,10 @@ static Status join_preprocess(Graph **g, int *opset, const dpx_trainer *t)
     Arena *arena = arena_create();
     OperatorList own = { NULL, 0 };
     Graph *joined = NULL;
-    int64_t newest = 0;
     Status st = arena ? options_operators(&own, arena, t->options) : FAIL_NOMEM();
 
     if (!st)
-        st = attach_preprocess(&joined, *g, t->model->onnx, t->options, &own, t->options->export_preprocess, &newest);
-    *opset = (int)newest;
+        st = attach_preprocess(&joined, opset, *g, t->model->onnx, t->options, &own, t->options->export_preprocess);
     arena_free(arena);
     if (st)
         return st;

@@ -521,8 +521,8 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
     return st;
 }
 
-Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
-                         const OperatorList *own, const char *path, int64_t *opset)
+Status attach_preprocess(Graph **out, int *opset, const Graph *model, const OnnxModel *onnx, const Options *o,
+                         const OperatorList *own, const char *path)
 {
     Attach a = { .onnx = onnx, .o = o, .own = own, .texts = true };
     Status st;
@@ -532,12 +532,13 @@ Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx,
     for (uint32_t i = 1; !st && i < a.g->n_value; i++)
         if (a.g->value[i]->evidence == EVIDENCE_JOINED) /* as the file is to say, too */
             a.g->value[i]->evidence = EVIDENCE_FIXED;
-    *opset = a.n_part ? a.part_onnx[0]->opset : 0;
+    if (st) {
+        graph_free(a.g);
+    } else {
+        *out = a.g;
+        *opset = (int)a.part_onnx[0]->opset;
+    }
     for (int i = 0; i < a.n_part; i++)
         onnx_model_free(a.part_onnx[i]);
-    if (st)
-        graph_free(a.g);
-    else
-        *out = a.g;
     return st;
 }

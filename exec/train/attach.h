@@ -15,7 +15,7 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
                      const OperatorList *own) CHECKED;
 /* A copy of the model with the graph of `path` in front of it, for export: it may take strings.  *opset: that of its
  * file, whose types an older one may not have. */
-Status attach_preprocess(Graph **out, const Graph *model, const OnnxModel *onnx, const Options *o,
-                         const OperatorList *own, const char *path, int64_t *opset) CHECKED;
+Status attach_preprocess(Graph **out, int *opset, const Graph *model, const OnnxModel *onnx, const Options *o,
+                         const OperatorList *own, const char *path) CHECKED;
 
 #endif

@@ -36,7 +36,7 @@ const Recipe *family_first_with(const char *flag, const Family **of)
 }
 
 /* The k-th of a list of texts "accuracy;f1", or NULL past its end. */
-static const char *text_at(const char *list, int k)
+static const char *member_of(const char *list, int k)
 {
     for (; list && k; k--)
         list = strchr(list, ';') ? strchr(list, ';') + 1 : NULL;
@@ -46,7 +46,7 @@ static const char *text_at(const char *list, int k)
 const Recipe *family_recipe(const Family *f, const char *text, int k)
 {
     const bool is_list = f->list == metric_list;
-    const char *at = is_list ? text_at(text, k) : k ? NULL : text;
+    const char *at = is_list ? member_of(text, k) : k ? NULL : text;
     char one[64];
 
     if (!is_list || !at)
@@ -75,7 +75,7 @@ Status family_read_metrics(MetricChoice out[MAX_METRICS + 1], const char *list, 
     RecipeSettings unused;
     int n = 0;
 
-    for (const char *at = strcmp(list, "none") ? list : NULL; at; at = text_at(at, 1)) {
+    for (const char *at = strcmp(list, "none") ? list : NULL; at; at = member_of(at, 1)) {
         const char *name = arena_printf(arena, "%.*s", (int)strcspn(at, ";"), at);
         const Recipe *r = name ? recipe_find(f->list, name) : NULL;
 
