@@ -2,15 +2,14 @@
 #include "passes/model/parameters.h"
 #include "passes/options/update.h"
 
-/* As a kind: something else reads the parameter as its weight. */
-enum { KIND_OTHER = 4 };
+enum { KIND_OTHER = 4 }; /* beside KIND_NORM and KIND_BIAS: an operator reads the parameter as a weight */
 
-/* The kind of a parameter that node n reads at input i.  An operator's first two inputs are never its bias.  A
- * recurrent cell has its bias at input 3, behind two matrices; the vectors behind that are weights. */
+/* The kind of a parameter that node n reads at input i.  An operator has its bias at input 2, or at 3: a recurrent
+ * cell, behind two matrices, and DeformConv, behind the offsets. */
 static unsigned kind_of_input(const Node *n, int i)
 {
     const bool takes = i < 8 && n->op->param_in >> i & 1 && !(n->op->flags & OPF_PARAM_MAYBE);
-    const bool cell = (n->op->param_in & 15) == 14, bias = cell ? i == 3 : i == 2;
+    const bool bias = i == (n->op->param_in >> 3 & 1 ? 3 : 2);
 
     if (!takes)
         return 0;

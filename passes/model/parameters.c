@@ -368,7 +368,6 @@ static Status decide(Parameters *p)
     unsigned char *kind;
 
     TRY(parameter_kinds(&kind, &p->reach, p->ctx->scratch));
-
     for (uint32_t i = 1; i < p->g->n_value; i++) {
         Value *v = p->g->value[i];
         Verdict verdict;

@@ -56,6 +56,8 @@ refused 2 "--no-decay was 'norm,bias', is 'norm'" "$dpexec" resume "$DIR/half" -
 
 "$graph_transform" "$DIR/net.onnx" --loss cross-entropy --batch-size 4 --no-decay norm,bias --parameters >"$DIR/table"
 check "the table says which" test "$(sed -n 's/ .*no weight decay$//p' "$DIR/table" | sort | paste -sd ' ')" = "bn.bias bn.weight conv.bias fc.bias fc2.bias ln.bias ln.weight"
+"$graph_transform" "$DIR/deform.onnx" --loss cross-entropy --batch-size 4 --no-decay bias --parameters >"$DIR/table"
+check "biases behind other inputs" test "$(sed -n 's/ .*no weight decay$//p' "$DIR/table" | sort | paste -sd ' ')" = "deform.bias gru.bias"
 refused 2 "--no-decay: expected norm, bias or norm,bias, found 'norms'" "${train[@]}" --no-decay norms
 refused 2 "found 'norm,'" "${train[@]}" --no-decay norm,
 finish
