@@ -91,14 +91,32 @@ finish() {
 }
 
 # ---- what a run's losses are, for tests that compare them with PyTorch's ($here/torch.txt: NAME, evaluation, losses of the steps) ----
-# near A B: lists of as many numbers, each within 1e-12 of the other's.
+# near A B [PART]: lists of as many numbers, each within this part (1e-12) of the other's.
 near() {
-    awk -v a="$1" -v b="$2" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
-        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= 1e-12 * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+    awk -v a="$1" -v b="$2" -v part="${3:-1e-12}" 'BEGIN { n = split(a, x, " "); m = split(b, y, " "); if (n != m || !n) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (!(d <= part * (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
 }
 expected() { grep "^$1 " "$here/torch.txt" | cut -d' ' -f"$2"; }
 losses() { grep -o '"loss":[^,]*' "$1/metrics.jsonl" | cut -d: -f2 | tr '\n' ' '; }
 evaluated() { "$dpexec" eval "$@" --quiet | grep -o '"eval_loss":[^,}]*' | cut -d: -f2; }
+
+# ---- tutorials ----
+# begin_tutorial NAME: enters DIR, where the commands of docs/tutorial/NAME.md can run as they stand there; $commands is the first block of
+# the page, lines that begin with four spaces, up to the first other line.
+begin_tutorial() {
+    python=${PYTHON:-/usr/bin/python3}
+    page=$root/docs/tutorial/$1.md
+    mkdir -p "$DIR/docs"
+    ln -s "$root/docs/tutorial" "$DIR/docs/tutorial"
+    cd "$DIR" || exit 1
+    python() { "$python" "$@"; }
+    dpexec() { "$dpexec" "$@"; }
+    commands=$(awk '/^    / { sub(/^    /, ""); print; on = 1; next } on { exit }' "$page")
+    check "the page begins with commands" grep -q '^dpexec train' <<<"$commands"
+}
+
+# follow COMMANDS: what they print goes to `log`.
+follow() { if eval "$1" >log 2>&1; then pass; else fail "the commands of $page"; tail -5 log; fi; }
 
 # ---- waiting for other processes ----
 # await COMMAND...: until it succeeds; after two minutes the test has failed and ends.

@@ -2,18 +2,8 @@
 # The commands of docs/tutorial/images.md, as they stand there, end with an accuracy >= 0.95; best.onnx answers alike in ONNX Runtime.
 # Needs python3-numpy and python3-onnx, and the runtime in BUILD_DIR/python (tests/interop/install.sh BUILD_DIR).
 . "$(dirname "$0")/lib.sh"
-python=${PYTHON:-/usr/bin/python3}
-page=$root/docs/tutorial/images.md
-mkdir -p "$DIR/docs"
-ln -s "$root/docs/tutorial" "$DIR/docs/tutorial"
-cd "$DIR" || exit 1
-python() { "$python" "$@"; }
-dpexec() { "$dpexec" "$@"; }
-
-# The first block of the page: lines that begin with four spaces, up to the first other line.
-commands=$(awk '/^    / { sub(/^    /, ""); print; on = 1; next } on { exit }' "$page")
-check "the page begins with commands" grep -q '^dpexec train' <<<"$commands"
-if eval "$commands" >log 2>&1; then pass; else fail "the commands of $page"; tail -5 log; fi
+begin_tutorial images
+follow "$commands"
 check "accuracy of the best epoch" awk '/^best epoch/ { found = 1; if ($6 + 0 < 0.95) exit 1 } END { if (!found) exit 1 }' <(sed 's/ ->.*//' log)
 check "accuracy of new images" "$python" - <<'PY'
 import csv

@@ -2,19 +2,8 @@
 # The commands of docs/tutorial/tables.md, as they stand there, end with R² >= 0.97 on the new rows.  Needs python3-numpy and
 # python3-onnx.
 . "$(dirname "$0")/lib.sh"
-python=${PYTHON:-/usr/bin/python3}
-page=$root/docs/tutorial/tables.md
-mkdir -p "$DIR/docs"
-ln -s "$root/docs/tutorial" "$DIR/docs/tutorial"
-cd "$DIR" || exit 1
-export OMP_NUM_THREADS=1
-python() { "$python" "$@"; }
-dpexec() { "$dpexec" "$@"; }
-
-# The first block of the page: lines that begin with four spaces, up to the first other line.
-commands=$(awk '/^    / { sub(/^    /, ""); print; on = 1; next } on { exit }' "$page")
-check "the page begins with commands" grep -q '^dpexec train' <<<"$commands"
-if eval "$commands" >log 2>&1; then pass; else fail "the commands of $page"; tail -5 log; fi
+begin_tutorial tables
+follow "$commands"
 check "R2" "$python" - <<'PY'
 import csv
 rows = list(csv.DictReader(open("new.csv", encoding="utf-8")))

@@ -2,21 +2,11 @@
 # The commands of docs/tutorial/text.md, with 60 steps instead of 1500, end with a validation loss that shows learning: frequencies of
 # bytes alone give more than 3.1.  Needs python3-numpy and python3-onnx.
 . "$(dirname "$0")/lib.sh"
-python=${PYTHON:-/usr/bin/python3}
-page=$root/docs/tutorial/text.md
-mkdir -p "$DIR/docs"
-ln -s "$root/docs/tutorial" "$DIR/docs/tutorial"
-cd "$DIR" || exit 1
-python() { "$python" "$@"; }
-dpexec() { "$dpexec" "$@"; }
-
-# The first block of the page: lines that begin with four spaces, up to the first other line.
-commands=$(awk '/^    / { sub(/^    /, ""); print; on = 1; next } on { exit }' "$page")
-check "the page begins with commands" grep -q '^dpexec train' <<<"$commands"
+begin_tutorial text
 short=${commands/--steps 1500/--steps 60}
 short=${short/--warmup-steps 100/--warmup-steps 10}
 check "the short form" test "$short" != "$commands"
-if eval "$short" >log 2>&1; then pass; else fail "the commands of $page"; tail -5 log; fi
+follow "$short"
 check "1.2 MB" test "$(stat -c %s code.txt)" = 1200000
 check "validation loss" awk '/eval loss/ { sub(/.*eval loss /, ""); loss = $1 + 0 } END { exit !(loss > 1 && loss < 2.9) }' log
 check "the loss of bytes by their frequencies" "$python" - <<'PY'
