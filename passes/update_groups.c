@@ -52,6 +52,13 @@ const char *group_name(char text[GROUP_NAME], const char *name, int k)
     return text;
 }
 
+bool is_group_name(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+
+    return !strncmp(text, name, n) && (!text[n] || text[n] == '.');
+}
+
 static int same_beginning(const char *a, const char *b)
 {
     int n = 0;

@@ -14,9 +14,10 @@ int update_group_player(const BuildOptions *opt, int k);
 /* The number of the norm that clips group k's gradients: k if the group has its own clip.  The other groups of its
  * player share one norm, numbered by the first of them; 0 if there are no players. */
 int update_group_norm(const BuildOptions *opt, int k);
-/* Values of group or player k are called "NAME.k", those of 0 NAME itself (a name of passes/pass.h). */
+/* Values of group, player or metric k are called "NAME.k", those of 0 NAME itself (a name of passes/pass.h). */
 enum { GROUP_NAME = 64 };
 const char *group_name(char text[GROUP_NAME], const char *name, int k);
+bool is_group_name(const char *text, const char *name); /* is it NAME, or NAME.k? */
 /* E_INVALID lists the groups that match none of the `n` trained parameters. */
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n) CHECKED;
 

@@ -26,6 +26,7 @@
 #include "passes/options/update.h"
 #include "passes/partition/place.h"
 #include "passes/report.h"
+#include "passes/update_groups.h"
 
 static bool is_state(const Graph *g, ValueId v) { return has_value(v) && value(g, v)->kind == V_STATE; }
 
@@ -197,14 +198,6 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
 
 /* ---- behind the losses ---- */
 
-/* NAME, or NAME.k of a group, a player or a metric. */
-static bool is_or_of_player(const char *output, const char *name)
-{
-    const size_t n = strlen(name);
-
-    return !strncmp(output, name, n) && (!output[n] || output[n] == '.');
-}
-
 const bool *find_backward(const Graph *g, Arena *a)
 {
     bool *backward = ARENA_NEW(a, bool, g->n_node), *forward = ARENA_NEW(a, bool, g->n_value);
@@ -215,15 +208,15 @@ const bool *find_backward(const Graph *g, Arena *a)
         const char *name = g->output[i].name;
 
         forward[g->output[i].value.i] |= strncmp(name, OUT_GRAD_PREFIX, strlen(OUT_GRAD_PREFIX)) &&
-                                         !is_or_of_player(name, OUT_GRAD_NORM) &&
-                                         !is_or_of_player(name, OUT_LOSS_SCALE) && !is_or_of_player(name, OUT_APPLIED);
+                                         !is_group_name(name, OUT_GRAD_NORM) && !is_group_name(name, OUT_LOSS_SCALE) &&
+                                         !is_group_name(name, OUT_APPLIED);
     }
     for (int i = 0; i < g->n_update; i++) {
         const char *state = value(g, g->update[i].state)->name;
 
         forward[g->update[i].next.i] |= !strcmp(state, STATE_LOSS_SUM) || !strcmp(state, STATE_LOSS_WEIGHT) ||
-                                        is_or_of_player(state, STATE_METRIC_SUM) ||
-                                        is_or_of_player(state, STATE_METRIC_WEIGHT);
+                                        is_group_name(state, STATE_METRIC_SUM) ||
+                                        is_group_name(state, STATE_METRIC_WEIGHT);
     }
     for (uint32_t k = g->n_node; k-- > 0;) {
         const Node *n = g->node[k];

@@ -683,7 +683,7 @@ static bool is_ours(const char *output)
         if (!strcmp(ours[i], output))
             return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(others[i], output) || (begins(output, others[i]) && output[strlen(others[i])] == '.'))
+        if (is_group_name(output, others[i]))
             return true;
     return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM);
 }
