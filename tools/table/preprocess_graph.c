@@ -269,14 +269,15 @@ static char *draft_categories(Drafted *d, const Column *col)
 }
 
 /* The ids of a column [N, 1], in double. */
-static const char *draft_id(Drafted *d, const Column *col)
+static char *draft_id(Drafted *d, const Column *col)
 {
     double *place = draft_alloc(d, ((size_t)col->n_known + 1) * sizeof *place);
     const double n = col->n_known;
-    char *x;
+    char *x = arena_strdup(d->arena, col->name);
 
-    if (!place || col->kind == COLUMN_NUMERIC)
-        return col->name;
+    d->failed |= !x;
+    if (d->failed || col->kind == COLUMN_NUMERIC)
+        return x;
     for (int i = 0; i < col->n_known; i++)
         place[i] = i - n;
     x = NODE(d, "Cast", int_attribute(d, "to", TYPE(DOUBLE)), draft_categories(d, col));
@@ -291,7 +292,7 @@ static void draft_ids(Drafted *d, const FeatureTensor *to)
     char **part = draft_alloc(d, ((size_t)to->n + 1) * sizeof *part), *x = NULL;
 
     for (int i = 0; part && i < to->n; i++)
-        d->failed |= !(part[i] = arena_strdup(d->arena, draft_id(d, &d->t->column[to->column[i]])));
+        part[i] = draft_id(d, &d->t->column[to->column[i]]);
     if (part && !d->failed)
         x = concatenate(d, part, to->n, NULL);
     if (x && to->rank == 1)
