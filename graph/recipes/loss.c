@@ -58,3 +58,16 @@ void emit_element_loss(LossBody *b, const char *kind)
 {
     b->sum = EMIT(b->g, ElementLossSum, ATTRS(STRING("kind", kind)), b->y, b->target);
 }
+
+void loss_finish_sum(ValueId *sum, ValueId *weight, const LossBody *b)
+{
+    Graph *g = b->g;
+    const Shape scalar = shape_scalar();
+
+    if (g->status)
+        return;
+    *sum = emit_sum_to_shape(g, b->sum, &scalar);
+    *weight = has_value(b->weight)
+                  ? b->weight
+                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(value(g, b->target)->shape));
+}

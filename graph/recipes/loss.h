@@ -45,6 +45,9 @@ typedef struct {
     bool logs; /* TARGET_NONE: several outputs are losses, each by its mean, and the means of all outputs are logged */
 } LossDef;
 
+/* Reduces b->sum, and b->weight or in its absence the number of targets, to one number each; of a loss or a metric. */
+void loss_finish_sum(ValueId *sum, ValueId *weight, const LossBody *b);
+
 #define DEFINE_LOSS(ident, ...) const LossDef loss_##ident = { __VA_ARGS__ }
 
 /* ---- a class that does not count ---- */

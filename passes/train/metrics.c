@@ -18,19 +18,6 @@ Status metrics_check(const RecipeOptions *o)
     return ST_OK;
 }
 
-void loss_finish_sum(ValueId *sum, ValueId *weight, const LossBody *b)
-{
-    Graph *g = b->g;
-    const Shape scalar = shape_scalar();
-
-    if (g->status)
-        return;
-    *sum = emit_sum_to_shape(g, b->sum, &scalar);
-    *weight = has_value(b->weight)
-                  ? b->weight
-                  : emit_scalar(g, value(g, *sum)->dtype, (double)shape_numel(value(g, b->target)->shape));
-}
-
 /* Adds an output called `name`, or NAME.k of the k-th metric behind the first. */
 static Status add_output(Output *out, int *n, Graph *g, const char *name, int k, ValueId v)
 {

@@ -10,7 +10,5 @@ Status metrics_check(const RecipeOptions *o) CHECKED;
 /* Emits the metrics from scores and targets.  out[0..*n) are their outputs: OUT_METRIC_SUM and OUT_METRIC_WEIGHT of the
  * first, NAME.k of the k-th behind it; one with a table has no weight. */
 Status metrics_emit(Output *out, int *n, const LossBody *scores, const BuildOptions *opt) CHECKED;
-/* Reduces a loss's or a metric's sum and its weight to one number each. */
-void loss_finish_sum(ValueId *sum, ValueId *weight, const LossBody *b);
 
 #endif
