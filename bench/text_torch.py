@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Trains the network of docs/tutorial/text.md in PyTorch, from the same weights, with the same number of steps of the same size.
+"""Trains the network of docs/tutorial/text.md in PyTorch, from the same weights, with as many steps of the same size.
 
-    bench/text_torch.py FOLDER [STEPS [SEED]]         # code.txt and gpt.onnx of docs/tutorial/text.py; prints the validation loss
+    bench/text_torch.py FOLDER [STEPS [SEED]]       # FOLDER: code.txt and gpt.onnx of docs/tutorial/text.py
+
+Prints the validation loss.
 """
 import math
 import pathlib
