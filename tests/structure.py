@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROOMS = ["base", "tensor", "ir", "text", "ops", "onnx", "recipes"]
+ROOMS = ["base", "tensor", "ir", "text", "ops", "onnx", "recipes", "networks"]
 
 
 def tracked(*patterns):
