@@ -5,7 +5,6 @@
 
 #include "exec/api/trainer.h"
 #include "passes/options/outputs.h"
-#include "passes/options/recipes.h"
 #include "passes/train/criterion.h"
 
 static void view_output(dpx_tensor *out, const NamedTensor *x)
@@ -57,7 +56,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     TRY(session_end(&out, &n_out, &step));
     trainer_read_outputs(t, r, measured ? &step : NULL);
     r->samples = f.samples;
-    TRY(measured_add(&t->measured, recipe_options(&t->options->build), r, measured ? &step : NULL));
+    TRY(measured_add(&t->measured, t, r, measured ? &step : NULL));
     log_values_add(&t->log_values, r);
     TRY(give_predictions(t, r, out, n_out, measured));
     r->step = t->step;

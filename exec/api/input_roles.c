@@ -10,6 +10,7 @@
 
 #include "exec/api/trainer.h"
 #include "passes/batch_axis.h"
+#include "passes/options/recipes.h"
 #include "passes/options/target.h"
 
 /* uint8: for each input and for the target "NAME=AXES" with its NUL, where AXES are bits, 0 of an input that is given

@@ -417,7 +417,7 @@ static Status end(dpx_trainer *t, const SessionStep *step, dpx_result *r)
 
     TRY(session_end(&out, &n, step));
     trainer_read_outputs(t, r, step);
-    return measured_add(&t->trained, recipe_options(&t->options->build), r, step);
+    return measured_add(&t->trained, t, r, step);
 }
 
 /* ---- training ---- */

@@ -5,7 +5,7 @@
 #include "exec/api/api.h"
 #include "exec/state/checkpoint.h"
 #include "exec/train/session.h"
-#include "passes/options/recipes.h"
+#include "graph/recipes/recipe.h"
 
 enum { MAX_BATCH_TENSORS = 256, MAX_BEGUN = 2 };
 
@@ -26,7 +26,7 @@ typedef struct {
 
 /* Sums of loss and metrics over batches. */
 typedef struct {
-    MetricSums metric[MAX_METRICS];
+    MetricSums metric[DPX_MAX_METRICS];
     double loss_sum, loss_weight;
     int64_t samples;
 } Measured;
@@ -101,14 +101,14 @@ struct dpx_trainer {
     bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
     int64_t bytes_resumed; /* that this process has read of checkpoints */
     bool resumed;          /* no step has trained since: the first one checks that the checkpoint is of this run */
-    bool warned_of_weights;             /* how batches are weighed whose loss the model computes */
-    bool averaged;                      /* running statistics are, since the last batch that was trained */
-    int64_t evaluated;                  /* batches since the last that was trained */
-    RecipeSettings metric[MAX_METRICS]; /* settings of the metrics */
-    Measured measured;                  /* by evaluations since this began */
-    Measured trained;                   /* by training steps */
-    int read_groups;                    /* the first of the outputs of groups, counted from READ_LOSS_SUM */
-    Preprocess *preprocess;             /* NULL: none */
+    bool warned_of_weights;                 /* how batches are weighed whose loss the model computes */
+    bool averaged;                          /* running statistics are, since the last batch that was trained */
+    int64_t evaluated;                      /* batches since the last that was trained */
+    RecipeSettings metric[DPX_MAX_METRICS]; /* settings of the metrics */
+    Measured measured;                      /* by evaluations since this began */
+    Measured trained;                       /* by training steps */
+    int read_groups;                        /* the first of the outputs of groups, counted from READ_LOSS_SUM */
+    Preprocess *preprocess;                 /* NULL: none */
     Contexts *contexts;       /* of nodes that a callback on replication was called for; NULL: there is none */
     bool stepped;             /* a step was begun */
     ExpectedTensor *expected; /* [n_expected] */
@@ -151,12 +151,12 @@ Status batch_read(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n,
 /* Does the batch have all inputs of the model and the target of its loss? */
 bool batch_is_complete(const GivenBatch *f, const dpx_trainer *t);
 
-/* exec/api/metric.c */
+/* exec/api/measured.c */
 /* Reads the settings of the metrics. */
-Status metrics_create(RecipeSettings out[MAX_METRICS], const Options *o) CHECKED;
+Status metrics_create(RecipeSettings out[DPX_MAX_METRICS], const Options *o) CHECKED;
 void measured_restart(Measured *m);
 /* Adds what the step of one batch gave; NULL: it measured nothing. */
-Status measured_add(Measured *m, const RecipeOptions *o, const dpx_result *r, const SessionStep *step) CHECKED;
+Status measured_add(Measured *m, const dpx_trainer *t, const dpx_result *r, const SessionStep *step) CHECKED;
 /* The measurements of training in a checkpoint: float64 [4], sums and weight of the loss, samples, weight of the first
  * metric; and the sums of each metric as TRAINED "_metric:" with its text, of several also TRAINED "_weight:". */
 #define TRAINED "dpexec.trained"

@@ -121,7 +121,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 6 + 2 * MAX_METRICS)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 6 + 2 * DPX_MAX_METRICS)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);

@@ -28,7 +28,7 @@
 #include "passes/report.h"
 #include "passes/simplify/infer_shapes.h"
 #include "passes/train/class_axis.h"
-#include "passes/train/metrics.h"
+#include "passes/train/metric_sums.h"
 #include "passes/train/target_fit.h"
 #include "passes/update_groups.h"
 

@@ -76,8 +76,10 @@ static Status sums_add(MetricSums *m, const MetricDef *def, const Tensor *sum)
     return ST_OK;
 }
 
-Status measured_add(Measured *m, const RecipeOptions *o, const dpx_result *r, const SessionStep *step)
+Status measured_add(Measured *m, const dpx_trainer *t, const dpx_result *r, const SessionStep *step)
 {
+    const RecipeOptions *o = recipes_of(t);
+
     if (session_output(step, READ_LOSS_SUM)) {
         m->loss_sum += r->loss_sum;
         m->loss_weight += r->loss_weight;

@@ -1,5 +1,5 @@
 /* The sums of the run's metrics, as outputs of a step. */
-#include "passes/train/metrics.h"
+#include "passes/train/metric_sums.h"
 
 #include "graph/ir/emit.h"
 #include "graph/ops/arg.gen.h"

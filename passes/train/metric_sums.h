@@ -1,6 +1,6 @@
 /* The sums of the run's metrics, as outputs of a step. */
-#ifndef DPX_PASSES_METRICS_H
-#define DPX_PASSES_METRICS_H
+#ifndef DPX_METRIC_SUMS_H
+#define DPX_METRIC_SUMS_H
 
 #include "passes/options/recipes.h"
 #include "passes/pass.h"
