@@ -5,6 +5,7 @@
 
 #include "tools/commands.h"
 #include "tools/data/source.h"
+#include "tools/feed/model_metadata.h"
 #include "tools/generate/generator.h"
 #include "tools/progress.h"
 
@@ -16,7 +17,7 @@ static const Flag flags[] = {
     { "top-p", "X", "draw among the likeliest tokens whose probabilities add up to X [1]" },
     { "sample-seed", "N", "another text [0]" },
     { "tokenizer", "FILE.json|bytes", "how texts become tokens [as the run was trained; else bytes]" },
-    { "window", "N", "tokens that the model sees at once, where its input leaves that open [1024]" },
+    { "window", "N", "tokens that the model sees at once, where its input leaves that open [by the file, or 1024]" },
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "quiet", NULL, "print nothing but the text" },
     { NULL, NULL, NULL },
@@ -77,7 +78,7 @@ static Status read_numbers(Sampling *how, int64_t *tokens, int64_t *window, cons
     int64_t seed;
 
     TRY(args_int(tokens, a, "tokens", 200, 1, INT32_MAX));
-    TRY(args_int(window, a, "window", 1024, 1, 1 << 24));
+    TRY(args_int(window, a, "window", 0, 1, 1 << 24));
     TRY(args_int(&how->top_k, a, "top-k", 0, 1, INT32_MAX));
     TRY(args_int(&seed, a, "sample-seed", 0, 0, INT64_MAX));
     TRY(args_real(&how->temperature, a, "temperature", 0.8));
@@ -111,7 +112,7 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
                        TokenIds *text, Progress *progress)
 {
     const char *prompt = args_value(a, "prompt") ? args_value(a, "prompt") : "\n";
-    int64_t tokens, window;
+    int64_t tokens, window, most; /* most: that the file allows */
     size_t replaced, first;
     Sampling how;
     char found[4096];
@@ -124,6 +125,11 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (!text->n)
         return FAIL(E_INVALID, "--prompt has no token");
     TRY((Status)dpx_model_load(model, a->positional[0]));
+    most = metadata_block(*model);
+    if (most && window > most)
+        return FAIL(E_INVALID, "--window %lld: %s reads at most %lld tokens", (long long)window, a->positional[0],
+                    (long long)most);
+    window = window ? window : most ? most : 1024;
     TRY((Status)dpx_options_set(a->options, "batch-size", "1"));
     if (!*dpx_options_get(a->options, "input-shape"))
         TRY(set_lengths(a, *model, window));

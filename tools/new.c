@@ -79,12 +79,8 @@ static Status read_sizes(NetworkSizes *out, const NetworkDef *d, const Args *a)
 /* Prints the command that trains the network. */
 static void print_next(const NetworkDef *d, const NetworkSizes *s, const char *path)
 {
-    char block[32] = "";
-
-    if (s->block)
-        snprintf(block, sizeof block, ",block=%" PRId64, s->block);
-    printf("train it: dpexec train %s --data %s%s --loss %s\n", path,
-           s->vocab && d->data_of_ids ? d->data_of_ids : d->data, block, s->outputs ? "mse" : "cross-entropy");
+    printf("train it: dpexec train %s --data %s --loss %s\n", path,
+           s->vocab && d->data_of_ids ? d->data_of_ids : d->data, s->outputs ? "mse" : "cross-entropy");
 }
 
 static Status write_network(const Args *a)

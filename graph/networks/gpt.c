@@ -69,6 +69,7 @@ static void build(Net *n, const NetworkSizes *s)
                   wte = net_param(n, ROOT ".wte", "weight", SHAPE(s->vocab, s->width), net_normal(DEVIATION));
     ValueId position, mask, x, head;
 
+    n->block = s->block;
     position = positions(n, tokens, s->block);
     mask = causal_mask(n, position);
     x = NODE(n, ROOT ".wte", Gather, ATTRS(INT("axis", 0)), wte, tokens);

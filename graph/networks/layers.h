@@ -16,6 +16,7 @@ typedef struct Net {
     int64_t parameters; /* so far */
     int tensors;
     char input[NETWORK_VALUE_TEXT], output[NETWORK_VALUE_TEXT];
+    int64_t block; /* tokens that it reads at most, for the file's metadata; 0: it has no limit */
 } Net;
 
 /* A path, printf's way: net_path(n, "layer%d.%d", 1, 0). */

@@ -1,6 +1,7 @@
 /* The list of networks, their options, and the writing of a network. */
 #include "graph/networks/network.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,9 @@ Status network_set(NetworkSizes *s, const NetworkDef *d, NetworkOption option, c
 Status network_write(NetworkSummary *out, const NetworkDef *d, const NetworkSizes *s, uint64_t seed, const char *path)
 {
     Net n = { .g = graph_create(d->name), .seed = seed };
+    char block[32];
+    const OnnxProp prop = { "block", block }; /* tools/feed/model_metadata.c reads it */
+    OnnxModel model = { .opset = OPSET, .prop = &prop };
     Status st = n.g ? ST_OK : FAIL_NOMEM();
 
     st = st || !d->check ? st : d->check(s);
@@ -56,7 +60,9 @@ Status network_write(NetworkSummary *out, const NetworkDef *d, const NetworkSize
         d->build(&n, s);
         st = n.g->status;
     }
-    st = st ? st : onnx_export_file(n.g, &(ExportOptions){ .plain = true, .opset = OPSET }, path);
+    model.n_prop = n.block > 0;
+    snprintf(block, sizeof block, "%" PRId64, n.block);
+    st = st ? st : onnx_export_file(n.g, &(ExportOptions){ .model = &model, .plain = true }, path);
     if (!st) {
         *out = (NetworkSummary){ .parameters = n.parameters, .tensors = n.tensors };
         memcpy(out->input, n.input, sizeof out->input);

@@ -46,6 +46,17 @@ says "trains 27,748 numbers in 32 tensors" "$dpexec" train "$DIR/vit.onnx" --dat
 check "dropout" "$dpexec" new gpt --vocab 20 --layers 1 --width 16 --heads 2 --block 8 --dropout 0.2 -o "$DIR/dropout.onnx"
 check "trains with it" "$dpexec" train "$DIR/dropout.onnx" --data "$DIR/gpt.npz" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/dropped"
 
+# ---- a text: windows, and the texts that are written, have the block that the file states, before training and after ----
+text=text:docs/glossary.md,limit=8
+check "gpt" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 24 -o "$DIR/bytes.onnx"
+says "(no name)        [8,24]" "$dpexec" data "$text" "$DIR/bytes.onnx"
+check "trains on a text" "$dpexec" train "$DIR/bytes.onnx" --data "$text" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/written"
+says '"samples":8' "$dpexec" eval "$DIR/written" --data "$text"
+check "writes beyond its block" "$dpexec" generate "$DIR/written" --prompt "dpexec" --tokens 30
+says '"samples":8' "$dpexec" eval "$DIR/written" --data "$text,block=7"
+refused 2 "block=25: the model reads at most 24 tokens" "$dpexec" train "$DIR/bytes.onnx" --data "$text,block=25" --loss cross-entropy --steps 1
+refused 2 "--window 25: $DIR/written/model.onnx reads at most 24 tokens" "$dpexec" generate "$DIR/written/model.onnx" --prompt a --window 25
+
 # ---- what is refused ----
 refused 2 "new: there is no network 'alexnet': expected mlp, cnn, resnet18, resnet50, mobilenet, vit, unet, lstm, gpt" \
     "$dpexec" new alexnet -o "$DIR/no.onnx"

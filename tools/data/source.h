@@ -48,6 +48,7 @@ typedef struct {
     bool training;             /* the source is --data of a training run */
     dpx_target_kind target;    /* that the loss takes */
     int64_t scores;            /* the number of classes that the model has scores for; 0: unknown */
+    int64_t block;             /* tokens that the model reads at most, by its metadata; 0: unknown */
     const char *augment;       /* --augment; NULL: not given */
     const char *group;         /* the array that tells which samples --val-split keeps together; NULL: none */
     bool predicts;             /* a model takes the samples, and no loss needs targets */

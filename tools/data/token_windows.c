@@ -138,9 +138,12 @@ static Status measure(TokenWindows *w, const Source *s, const SourceContext *c)
 {
     const dpx_info *in = id_input(c);
 
-    TRY(source_int(&w->block, s, "block", in && in->dim[1] > 0 ? in->dim[1] : 0, 1, BLOCK_MOST));
+    TRY(source_int(&w->block, s, "block", in && in->dim[1] > 0 ? in->dim[1] : c->block, 1, BLOCK_MOST));
     if (!w->block)
         return FAIL(E_INVALID, "%s: block=T is missing: the model's input fixes no number of tokens", s->text);
+    if (c->block && w->block > c->block)
+        return FAIL(E_INVALID, "%s: block=%lld: the model reads at most %lld tokens", s->text, (long long)w->block,
+                    (long long)c->block);
     if (w->n <= w->block)
         return FAIL(E_IO, "%s: %lld tokens, expected more than block=%lld", s->path, (long long)w->n,
                     (long long)w->block);

@@ -6,7 +6,8 @@
 
 /* Adds the arrays `x` (the model's only input) [windows, T] and `target` [windows, T], whose ids are the next ones.  In
  * evaluation window i begins at id i T.  In training it begins at a place that seed, epoch and i determine, any of them
- * equally often.  T is the source's block=, or the length that the model's input fixes.
+ * equally often.  T is the source's block=, or the length that the model's input fixes or
+ * its metadata state.
  *
  * `file` has the ids in place: mapped, of `dtype` uint8, uint16, int32, uint32 or int64.  Takes the mapping, also when
  * it fails.  `identity`: a digest of the ids and where they are from. */
@@ -16,9 +17,9 @@ Status token_windows_fit(Dataset *d, const SourceContext *c, const int64_t *row,
 /* The ids of a .npy file, or E_IO. */
 Status token_windows_npy(Array *out, const char *path) CHECKED;
 
-#define TOKEN_WINDOW_OPTIONS                                                         \
-    {                                                                                \
-        "block", "T", "tokens of a sample [the length that the model's input fixes]" \
+#define TOKEN_WINDOW_OPTIONS                                                                 \
+    {                                                                                        \
+        "block", "T", "tokens of a sample [as many as the model reads, if its file says it]" \
     }
 
 #endif

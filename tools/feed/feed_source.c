@@ -245,6 +245,7 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
                             .skip_broken = args_has(a, "skip-broken"),
                             .target = dpx_target(a->options),
                             .scores = model ? feed_scores(&(Feed){ .model = model }, a, NULL) : 0,
+                            .block = model ? metadata_block(model) : 0,
                             .fitted = f->fitted };
     for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
         out->inputs += !dpx_model_info(model, DPX_INPUT, i, &in->input[out->inputs]);

@@ -107,6 +107,14 @@ Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool jo
     return st;
 }
 
+int64_t metadata_block(const dpx_model *m)
+{
+    const char *text = dpx_model_metadata(m, METADATA_BLOCK);
+    int64_t block;
+
+    return text && text_to_int64(&block, text) && block > 0 ? block : 0;
+}
+
 Status metadata_fitted(json_t **out, const dpx_model *m, const char *path)
 {
     const char *text = dpx_model_metadata(m, METADATA_FACTS);
