@@ -248,8 +248,9 @@ typedef struct {
 
 /* Connects this process; returns once all are connected.  Later traffic is neither encrypted nor authenticated. */
 DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
-DPX_API int dpx_world_size(const dpx_world *world); /* NULL: 1 */
-DPX_API int dpx_world_rank(const dpx_world *world); /* NULL: 0 */
+DPX_API int dpx_world_size(const dpx_world *world);       /* NULL: 1 */
+DPX_API int dpx_world_rank(const dpx_world *world);       /* NULL: 0 */
+DPX_API int dpx_world_neighbours(const dpx_world *world); /* processes on this machine, with this one; NULL: 1 */
 /* Frees the world, after the trainers that use it.  NULL is legal.  Over MPI it waits until all processes leave or one
  * fails; after a failure MPI keeps references to the world and must not be finalized: see dpx_world_end. */
 DPX_API void dpx_world_leave(dpx_world *world);

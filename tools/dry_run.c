@@ -23,6 +23,7 @@ Status print_plan(const Args *a, bool quiet)
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));      /* training's default */
     TRY((Status)dpx_options_set(a->options, "total-steps", "1000000000")); /* changes no plan */
+    TRY(feed_plan_workers(a));
     if (args_has(a, "class-weights"))
         TRY(feed_class_weights(a, NULL, NULL));
     TRY((Status)dpx_model_load_within(&model, a->positional[0], a->options));

@@ -44,6 +44,7 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     LoaderOptions how;
     EvalResult e;
     int64_t batch_size;
+    int workers;
     char path[4096], text[METRICS_TEXT];
     JsonWriter w = { .to = stdout, .compact = true };
     Findings missing = { 0 };
@@ -69,13 +70,13 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (!args_has(a, "resume")) /* the checkpoint has what the run derived from it */
         TRY(feed_target_shape(a, feed, batch_size));
     TRY(feed_input_shapes(a, feed, batch_size));
+    TRY(feed_workers(&workers, a, feed, NULL));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
     if (args_has(a, "resume")) {
         snprintf(path, sizeof path, "%s/checkpoints", args_value(a, "resume"));
         TRY((Status)dpx_trainer_resume(*trainer, path, NULL));
     }
-    how = (LoaderOptions){ .batch_size = batch_size, .log = report_log, .user = progress };
-    TRY(feed_workers(&how.workers, a, feed));
+    how = (LoaderOptions){ .batch_size = batch_size, .workers = workers, .log = report_log, .user = progress };
     if (args_has(a, "predictions"))
         TRY(predictions_open(&kept, args_value(a, "predictions"), feed, progress));
     *begun = true;

@@ -242,8 +242,8 @@ static Status open_source(Feed *feed, const dpx_model *model, dpx_trainer **trai
     TRY(feed_check_order(feed, a, how.batch_size, false));
     TRY(feed_input_shapes(a, feed, how.batch_size));
     TRY(args_join_outputs(a, "predictions are put together"));
+    TRY(feed_workers(&how.workers, a, feed, NULL));
     TRY((Status)dpx_trainer_create(trainer, model, a->options, report_log, progress));
-    TRY(feed_workers(&how.workers, a, feed));
     return loader_create(loader, feed->data, feed->field, feed->n, how);
 }
 

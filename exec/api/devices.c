@@ -5,9 +5,9 @@
 #include "exec/api/api.h"
 #include "exec/api/memory_text.h"
 #include "exec/device/device.h"
-#include "exec/device/machine.h"
 #include "exec/device/plugin.h"
 #include "exec/inspect/measure.h"
+#include "graph/base/machine.h"
 
 /* A CPU device is a team of threads: as many as are asked for can be made of the machine's cores. */
 static void describe_cpu(dpx_device *out)

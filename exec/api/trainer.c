@@ -18,7 +18,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "exec/device/machine.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/replica_weights.h"
 #include "exec/inspect/transform.h"
@@ -27,6 +26,7 @@
 #include "exec/train/attach.h"
 #include "exec/train/options_groups.h"
 #include "graph/base/foreign.h"
+#include "graph/base/machine.h"
 #include "graph/base/outfile.h"
 #include "graph/text/print.h"
 #include "passes/model/inference.h"
@@ -78,7 +78,7 @@ static Status add_model(Facts *f, const Graph *g)
     return st;
 }
 
-/* Adds all options but --devices, which may differ. */
+/* Adds all options but those that may differ: --devices, and the cores of other threads. */
 static Status add_options(Facts *f, const Options *o)
 {
     const Tensor *weights = target_options(&o->build)->class_weights;
@@ -87,7 +87,7 @@ static Status add_options(Facts *f, const Options *o)
         char name[64];
 
         snprintf(name, sizeof name, "--%s", options_at(i).name);
-        if (strcmp(options_at(i).name, "devices"))
+        if (strcmp(options_at(i).name, "devices") && strcmp(options_at(i).name, "loader-threads"))
             TRY(facts_add(f, name, options_get(o, options_at(i).name)));
     }
     if (weights)

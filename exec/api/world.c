@@ -58,6 +58,7 @@ void dpx_world_leave(dpx_world *w)
 
 int dpx_world_size(const dpx_world *w) { return world_size(w ? w->world : NULL); }
 int dpx_world_rank(const dpx_world *w) { return world_rank(w ? w->world : NULL); }
+int dpx_world_neighbours(const dpx_world *w) { return world_neighbours(w ? w->world : NULL); }
 
 void dpx_world_end(dpx_world *w, int status)
 {

@@ -23,6 +23,7 @@ typedef struct {
     int n;
     DeviceSpec device[MAX_DEVICES];
     struct World *world; /* its processes have this many devices each; NULL: there is one process */
+    int taken;           /* cores of each process that other threads of it have, by device_list_leave */
 } DeviceList;
 
 /* Parses --devices: "cpu:0,cpu:1", "cpu*4", "cuda", "cuda:0,cuda:1", "0,1", "cuda*2", "cuda:0@h100.json"; "all": every
@@ -30,6 +31,9 @@ typedef struct {
  * is the number for each device; 0: the cores are divided among the devices, at least one each.  Whether a CUDA device
  * exists shows when it is opened. */
 Status device_list_parse(DeviceList *out, const char *text, int threads) CHECKED;
+
+/* Divides the cores anew, without `cores` of them, which other threads of the process have. */
+void device_list_leave(DeviceList *list, int cores);
 
 /* Gives the devices of all processes teams of the same size, because every device must compute the same bits.  The size
  * is `asked`, or with 0 what the machine with the fewest cores per device can give. */

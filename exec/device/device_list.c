@@ -5,8 +5,8 @@
 
 #include "exec/device/describe.h"
 #include "exec/device/device.h"
-#include "exec/device/machine.h"
 #include "exec/device/plugin.h"
+#include "graph/base/machine.h"
 
 static const char *kind(bool cuda) { return cuda ? "cuda" : "cpu"; }
 
@@ -101,10 +101,18 @@ static Status add_word(DeviceList *list, const char *s, size_t len)
                 (int)(len > 64 ? 64 : len), s);
 }
 
+void device_list_leave(DeviceList *list, int cores)
+{
+    const int share = (machine_cores() - cores) / list->n;
+
+    list->taken = cores;
+    for (int i = 0; i < list->n; i++)
+        list->device[i].threads = share > 1 ? share : 1;
+}
+
 Status device_list_parse(DeviceList *out, const char *text, int threads)
 {
     DeviceList list = { 0 };
-    int share;
 
     if (threads < 0)
         return FAIL(E_INVALID, "threads: expected a positive number, found %d", threads);
@@ -120,9 +128,9 @@ Status device_list_parse(DeviceList *out, const char *text, int threads)
         if (at)
             TRY(set_described(&list, first, at + 1, (size_t)(end - at - 1)));
     }
-    share = machine_cores() / list.n;
-    for (int i = 0; i < list.n; i++)
-        list.device[i].threads = threads ? threads : share > 1 ? share : 1;
+    device_list_leave(&list, 0);
+    for (int i = 0; i < list.n && threads; i++)
+        list.device[i].threads = threads;
     *out = list;
     return ST_OK;
 }

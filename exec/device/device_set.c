@@ -1,14 +1,24 @@
 /* Opens and closes the devices of a run with what they share: devices are opened first and closed last. */
 #include "exec/device/device_set.h"
 
+#include <math.h>
+
 #include "exec/device/group.h"
-#include "exec/device/machine.h"
 #include "exec/world/world.h"
+#include "graph/base/machine.h"
+
+/* The cores for the devices of this process: its share of the machine's, without those taken, but no less than one. */
+static double cores_of_devices(const DeviceList *list)
+{
+    const double share = (double)machine_cores() / world_neighbours(list->world);
+
+    return share - list->taken >= 1 ? share - list->taken : fmin(share, 1);
+}
 
 Status device_list_equal_teams(DeviceList *list, int asked)
 {
     World *w = list->world;
-    const double cores = (double)machine_cores() / (list->n * world_neighbours(w));
+    const double cores = cores_of_devices(list) / list->n;
     const int64_t share = (int64_t)cores;
     int64_t least;
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/machine.h"
 #include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "exec/plan/memory_report.h"
@@ -13,6 +12,7 @@
 #include "exec/run/interp.h"
 #include "exec/train/note_level.h"
 #include "graph/base/foreign.h"
+#include "graph/base/machine.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/data_shapes.h"
 #include "graph/ir/op.h"

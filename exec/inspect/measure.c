@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/machine.h"
 #include "exec/train/session.h"
 #include "exec/world/world.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/machine.h"
 #include "graph/base/order.h"
 #include "graph/text/parse.h"
 #include "passes/build_options.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/device/machine.h"
 #include "exec/device/memory.h"
+#include "graph/base/machine.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
 

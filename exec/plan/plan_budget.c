@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "exec/device/machine.h"
 #include "graph/base/arena.h"
+#include "graph/base/machine.h"
 #include "passes/build_options.h"
 #include "passes/options/inputs.h"
 #include "passes/options/memory.h"

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-#include "exec/device/machine.h"
 #include "exec/plan/equal_calls.h"
 #include "exec/plan/memory_report.h"
+#include "graph/base/machine.h"
 
 /* ---- kernels ---- */
 

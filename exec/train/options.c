@@ -146,6 +146,9 @@ static const Setting table[] = {
       .min = 1, .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
     { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
       .min = 1, .max = 1024, .on_resume = RESUME_BITS },
+    { "loader-threads", "N", "0",
+      "cores that are left to the threads which make samples; the command line has it from --workers",
+      SETTING_OF(Options, loader_threads), .max = 1024, .on_resume = RESUME_FREE, .derived = true },
     { "split", "MODE", "balanced",
       "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller; W1,W2,...: as these "
       "weights of the devices, or of the replicas; auto: by how fast each device is found to be",

@@ -47,6 +47,7 @@ typedef struct {
     PadTo pad_to;
     int programs;              /* that a session keeps */
     int threads;               /* per device; 0: cores / devices */
+    int loader_threads;        /* of this process, which have cores of their own unless `threads` is set */
     dpx_world *world;          /* lent; NULL: this process alone */
     dpx_operators **operators; /* [n_operators] held */
     int n_operators;

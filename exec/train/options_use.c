@@ -157,6 +157,8 @@ static Status options_use_check_flags(const Options *o, const DeviceSpec *d)
 Status options_devices(DeviceList *out, const Options *o)
 {
     TRY(device_list_parse(out, o->devices, o->threads));
+    if (!o->threads)
+        device_list_leave(out, o->loader_threads);
     for (int i = 0; i < out->n; i++) {
         TRY(options_use_check_flags(o, &out->device[i]));
         out->device[i].tf32 = backend_options(&o->build)->tf32;

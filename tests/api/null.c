@@ -285,7 +285,7 @@ static void test_harmless(void)
     dpx_world_abort(NULL, "why");
     dpx_world_set_purpose(NULL, "what");
     dpx_world_end(NULL, 1);
-    CU_ASSERT(dpx_world_size(NULL) == 1 && dpx_world_rank(NULL) == 0);
+    CU_ASSERT(dpx_world_size(NULL) == 1 && dpx_world_rank(NULL) == 0 && dpx_world_neighbours(NULL) == 1);
     dpx_options_set_world(NULL, NULL);
     dpx_options_set_world(o, NULL);
     dpx_trainer_on_step(NULL, NULL, NULL);

@@ -41,7 +41,7 @@ check "graph-transform: the page that was built is current" cmp "$DIR/page" "$bu
 "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 --threads 1 --quiet --out "$DIR/run"
 "$dpexec" train --help >"$DIR/help"
 "$graph_transform" --help >"$DIR/shared"
-comm -12 <(flags_of "$DIR/help") <(flags_of "$DIR/shared") | sed 's/^--//' | grep -vxE 'debug|class-weights' | { cat; printf "%s\n" evaluation samples total-steps; } |
+comm -12 <(flags_of "$DIR/help") <(flags_of "$DIR/shared") | sed 's/^--//' | grep -vxE 'debug|class-weights' | { cat; printf "%s\n" evaluation loader-threads samples total-steps; } |
     sort >"$DIR/options"    # flags of each are of one of them alone, but for two
 check "the run has options" test "$(wc -l <"$DIR/options")" -ge 30
 sed -n '/"options": {/,/}/s/^ *"\([a-z0-9-]*\)": .*/\1/p' "$DIR/run/args.json" | grep -vx options | sort >"$DIR/in_json"

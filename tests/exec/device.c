@@ -1,7 +1,6 @@
 /* Devices: the grammar of --devices, and threads that take jobs and give back their failures. */
 #include "exec/device/device.h"
 #include "exec/device/device_differences.h"
-#include "exec/device/machine.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "exec/device/describe.h"
+#include "graph/base/machine.h"
 #include "tests/harness/test.h"
 
 static void test_lists(void)
@@ -22,6 +22,10 @@ static void test_lists(void)
     CHECK_OK(device_list_parse(&l, "cpu*4", 0));
     CU_ASSERT(l.n == 4 && l.device[3].index == 3);
     CU_ASSERT(l.device[0].threads >= 1 && (l.device[0].threads == 1 || 4 * l.device[0].threads <= machine_cores()));
+    device_list_leave(&l, 1);
+    CU_ASSERT(l.device[3].threads == (machine_cores() < 9 ? 1 : (machine_cores() - 1) / 4));
+    device_list_leave(&l, 1000000);
+    CU_ASSERT_EQUAL(l.device[0].threads, 1);
     CHECK_OK(device_list_parse(&l, "all", 0));
     CU_ASSERT_EQUAL(l.n, 1);
 }

@@ -484,5 +484,5 @@ static const char *file_of(const Dataset *d, int64_t row)
 }
 
 DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG and PNG files in a folder for each class",
-                   .prefix = "images:", .scaled = true, .augmented = true, .options = options, .read = read_images,
-                   .file = file_of);
+                   .prefix = "images:", .scaled = true, .augmented = true, .laborious = true, .options = options,
+                   .read = read_images, .file = file_of);

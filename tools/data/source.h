@@ -69,6 +69,7 @@ struct DataFormat {
     bool folder;               /* reads folders that are given without a prefix */
     bool scaled;               /* by --mean and --std */
     bool augmented;            /* by --augment */
+    bool laborious;            /* a sample takes a core's time to make, as an image that is decoded */
     const DataOption *options; /* ends with a NULL name; NULL: only those that every source has */
     /* Adds the arrays (dataset_add). */
     Status (*read)(Dataset *d, const Source *s, const SourceContext *c);

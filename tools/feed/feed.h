@@ -105,8 +105,11 @@ void strata_free(Strata *s);
 /* How many samples each class number from 0 has, freed by the caller.  *out NULL: the target is not one class number
  * for each sample, or there are more classes than are counted here. */
 Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const Args *a) CHECKED;
-/* --workers, or its default. */
-Status feed_workers(int *out, const Args *a, const Feed *f) CHECKED;
+/* --workers, or its default.  Workers that make images get cores of their own: fewer are left to the devices' threads
+ * unless --threads is given.  To be called before the trainer is created; `world` NULL: this process alone. */
+Status feed_workers(int *out, const Args *a, const Feed *f, const dpx_world *world) CHECKED;
+/* The same for a plan, which reads no data: by the form of --data. */
+Status feed_plan_workers(const Args *a) CHECKED;
 
 /* Whether an input takes its array whole.  The model decides; where it leaves that open, the array's shape does, which
  * is noted in the options.  `samples`: feed_samples. */

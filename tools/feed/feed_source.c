@@ -1,11 +1,11 @@
 /* Reads the sources of feeds: with which flags, for which inputs, and with what training fitted. */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "graph/base/jsontext.h"
+#include "graph/base/machine.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
 #include "tools/feed/feed.h"
@@ -377,20 +377,48 @@ Status feed_fit(Feed *f, const Args *a, const char *flag)
     return st;
 }
 
-Status feed_workers(int *out, const Args *a, const Feed *f)
+enum { FEW_CORES = 4, CORES_OF_WORKER = 8 };
+
+/* The cores of the machine that are this process's share. */
+static int own_cores(const dpx_world *world) { return machine_cores() / dpx_world_neighbours(world); }
+
+/* The workers by default, where samples are made. */
+static int default_workers(int cores) { return cores >= CORES_OF_WORKER ? cores / CORES_OF_WORKER : 1; }
+
+/* Leaves the workers cores of their own.  Where there are few cores, the devices' threads share them with a worker,
+ * which needs less than a core and would idle beside a smaller team. */
+static Status leave_cores(const Args *a, int workers, int cores)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return args_count(a, "loader-threads", cores > FEW_CORES ? workers : 0);
+}
+
+Status feed_workers(int *out, const Args *a, const Feed *f, const dpx_world *world)
+{
+    const int cores = own_cores(world);
     bool makes = false;
-    cpu_set_t mine;
     int64_t n;
 
-    if (!sched_getaffinity(0, sizeof mine, &mine) && CPU_COUNT(&mine) > 0)
-        cores = CPU_COUNT(&mine);
     for (int i = 0; i < f->n; i++)
         makes |= f->field[i].array->fetch != NULL;
-    TRY(args_int(&n, a, "workers", makes && cores > 4 ? (cores > 8 ? cores / 8 : 1) : 1, 1, 256));
+    TRY(args_int(&n, a, "workers", makes ? default_workers(cores) : 1, 1, 256));
     *out = (int)n;
-    return ST_OK;
+    return f->data->source.format->laborious ? leave_cores(a, *out, cores) : ST_OK;
+}
+
+Status feed_plan_workers(const Args *a)
+{
+    const int cores = own_cores(NULL);
+    bool laborious;
+    int64_t n;
+    Source s;
+
+    TRY(args_int(&n, a, "workers", default_workers(cores), 1, 256));
+    if (!args_has(a, "data"))
+        return ST_OK;
+    TRY(source_parse(&s, args_value(a, "data")));
+    laborious = s.format && s.format->laborious;
+    source_free(&s);
+    return laborious ? leave_cores(a, (int)n, cores) : ST_OK;
 }
 
 void feed_close(Feed *f)

@@ -122,7 +122,7 @@ static Status open_data(Run *r)
                       metrics_names(metrics, a->options));
     if (args_has(a, "balanced"))
         TRY(open_strata(r, &how));
-    TRY(feed_workers(&r->workers, a, &r->train));
+    TRY(feed_workers(&r->workers, a, &r->train, r->world.world));
     how.workers = r->workers;
     TRY(loader_create(&r->loader, r->train.data, r->train.field, r->train.n, how));
     return read_counts(r);

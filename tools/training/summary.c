@@ -111,7 +111,8 @@ static void tell_optimizer(Run *r)
 
 static void tell_devices(Run *r)
 {
-    const char *precision = dpx_options_get(r->args->options, "precision");
+    const char *precision = dpx_options_get(r->args->options, "precision"),
+               *left = dpx_options_get(r->args->options, "loader-threads");
     const int processes = r->world.world ? dpx_world_size(r->world.world) : 1, replicas = r->facts.replicas;
     const int64_t memory = dpx_trainer_memory(r->trainer);
     char text[LINE_TEXT] = "", bytes[BYTES_TEXT];
@@ -123,6 +124,8 @@ static void tell_devices(Run *r)
         add(text, ", %d replicas", replicas);
     if (strcmp(precision, "float32") != 0)
         add(text, ", %s", precision);
+    if (strcmp(left, "0") != 0 && !args_has(r->args, "threads"))
+        add(text, ", without %s core%s of --workers", left, strcmp(left, "1") ? "s" : "");
     if (memory)
         add(text, "; a step takes %s%s", bytes_text(bytes, (uint64_t)memory), replicas > 1 ? " of a device" : "");
     tell(r, "devices", text);

@@ -4,7 +4,7 @@
  * all groups below it, so the smallest limit on the path to the root is in force.  In a container the path ends at the
  * mount's root, which may be a group itself.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html */
-#include "exec/device/machine.h"
+#include "graph/base/machine.h"
 
 #include <inttypes.h>
 #include <limits.h>

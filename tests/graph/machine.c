@@ -1,5 +1,5 @@
 /* What groups leave of a machine, by trees of files in place of /proc and /sys. */
-#include "exec/device/machine.h"
+#include "graph/base/machine.h"
 
 #include <limits.h>
 #include <stdio.h>
