@@ -137,6 +137,9 @@ static void check_kinds(const char *expected, const char *text, const TableOptio
     unlink(path);
 }
 
+#define DIGITS "0000000000000000000000000000000000000000000000000000000000000000000000"
+#define LONG "name" DIGITS
+
 static void test_kinds(void)
 {
     check_kinds("a:n b:c target:n*", "a,b,target\n1,x,2\n,y,3\n", NULL);
@@ -145,6 +148,8 @@ static void test_kinds(void)
     check_kinds("1:c 2:c", "a,b\nx,y\n", &(TableOptions){ .header = "no" });
     check_kinds("unnamed:d a:n", ",a\n0,1\n1,2\n", NULL);
     check_kinds("a+b:d a:c b:n", "a+b,a,b\n1,2,3\n4,5,6\n", &(TableOptions){ .drop = "a+b", .category = "a" });
+    check_kinds(LONG "x:c " LONG "y:c", LONG "x," LONG "y\np,q\n", NULL); /* names that differ in their last letter */
+    check_kinds("1:c 2:n", DIGITS "x,1\n" DIGITS "y,2\n", &(TableOptions){ .header = "no" });
     check_kinds("a:n b:d c:d", "a,b,c\n1,2,3\n", &(TableOptions){ .drop = "c+b" });
     check_kinds("a:n b:c*", "a;b\n1,5;1\n2;2\n", &(TableOptions){ .decimal = "comma", .target = "b", .classes = true });
 }

@@ -17,7 +17,7 @@ typedef struct {
     int64_t numbers, texts, commas; /* cells; commas: texts that are numbers with a comma */
     int64_t line;                   /* of the first text */
     char text[SAMPLE_TEXT];
-    char head[SAMPLE_TEXT]; /* the cell of the first row */
+    const char *head; /* the cell of the first row */
 } Survey;
 
 /* ---- options ---- */
@@ -153,7 +153,10 @@ static Status survey_file(Survey **out, Table *t, Csv *c, int header)
             if (!(s = calloc((size_t)n, sizeof *s)))
                 return FAIL_NOMEM();
             for (int i = 0; i < n; i++)
-                snprintf(s[i].head, sizeof s[i].head, "%s", c->cell[i]);
+                if (!(s[i].head = arena_strdup(t->arena, c->cell[i]))) {
+                    free(s);
+                    return FAIL_NOMEM();
+                }
             continue;
         }
         for (int i = 0; i < n && c->n == n; i++) /* other rows are refused later, all at once */
