@@ -26,6 +26,7 @@ static const Flag flags[] = {
     { "o", "FILE.csv", "predictions for the samples of SRC, a line each [standard output]" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
+    { "verbose", NULL, "print also how sources are read, and how the model is divided over devices, input by input" },
     { "quiet", NULL, "print nothing but errors" },
     { NULL, NULL, NULL },
 };
@@ -463,7 +464,8 @@ int run_run(const Args *a)
     Job j = { 0 };
     Status st;
 
-    progress_start(&j.progress, true);
+    progress_start(&j.progress, !args_has(a, "verbose") || args_has(a, "quiet"));
+    j.progress.verbose = args_has(a, "verbose");
     st = run(&j, a);
     close_job(&j);
     return st ? args_failed(a, "dpexec", st) : EXIT_DONE;

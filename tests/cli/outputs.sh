@@ -35,6 +35,8 @@ says '"eval_accuracy"' "$dpexec" eval models/mlp.onnx --resume "$out" --data $di
 # run, against numpy.
 check "input" "$python" -c "import numpy as np; np.save('$DIR/x.npy', np.load('$digits')['x'][:5])"
 check "run" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/outputs" --threads 1
+says "x: split along axis 0" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/outputs" --threads 1 --devices 'cpu*2' --verbose
+check "nothing without --verbose" test -z "$("$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/outputs" --threads 1 --devices 'cpu*2' 2>&1)"
 check "run in parts" "$dpexec" run "$out/model.onnx" --input "x=$DIR/x.npy" --out "$DIR/parts" --threads 1 --replicas 3 --output-device each
 check "the parts are the whole" "$python" -c "
 import os, sys
