@@ -88,6 +88,39 @@ check "with its best" same_best "$whole" "$DIR/moved"
 says "the best model is chosen among later evaluations" "${run[@]}" --epochs 60 --steps $((last + 6)) --monitor loss --resume "$DIR/moved"
 check "which is the last" test "$(named "$DIR/moved")" = $((last + 6))
 
+# With other data to evaluate on, earlier evaluations do not count.
+"$python" - "$DIR" <<'PY'
+import os, sys
+import numpy as np
+val = np.load(sys.argv[1] + "/val.npz")
+np.savez(sys.argv[1] + "/other.npz", x=val["x"][::-1] * 2, target=val["target"])
+os.mkdir(sys.argv[1] + "/folder")
+for name in val.files:
+    np.save(f"{sys.argv[1]}/folder/{name}.npy", val[name])
+PY
+# on SRC: goes on from six steps behind the best of the first run, with SRC for --val.
+step=$(named "$whole")
+cp -r "$whole" "$DIR/begun"
+rm "$DIR/begun/model.onnx"
+for n in $(checkpoints "$whole"); do [ "$n" -le $((step + 6)) ] || rm -r "$DIR/begun/checkpoints/step-$(printf %09d "$n")"; done
+on() {
+    rm -rf "$DIR/half"
+    cp -r "$DIR/begun" "$DIR/half"
+    "${run[@]/#$DIR\/val.npz/$1}" --steps $((step + 60)) --epochs 60 --keep all --resume "$DIR/half"
+}
+on "$DIR/folder" >"$DIR/log" 2>&1 || fail "the same samples in other files"
+check "nothing to say" test "$(grep -c 'best model is chosen' "$DIR/log")" = 0
+check "their best stays" test "$(named "$DIR/half")" = "$(chosen "$DIR/half" eval_accuracy max | cut -d' ' -f1)"
+says "--resume: --val has other samples from here on: the best model is chosen among later evaluations" on "$DIR/other.npz"
+grep -v "\"step\":\($(seq -s '\|' 1 $((step + 6)))\)," "$DIR/half/metrics.jsonl" >"$DIR/later.jsonl"
+mkdir "$DIR/later"
+mv "$DIR/later.jsonl" "$DIR/later/metrics.jsonl"
+check "the best of the later ones" test "$(named "$DIR/half")" = "$(chosen "$DIR/later" eval_accuracy max | cut -d' ' -f1)"
+says "--val has other samples" on "$DIR/val.npz,limit=50"
+sed -i -E '/note_xxh3_128/d; s/,?\\"val\\":\\"[^"]*\\"//' "$DIR"/begun/checkpoints/*/manifest.json
+on "$DIR/other.npz" >"$DIR/log" 2>&1 || fail "a note of an earlier version"
+check "does not tell" test "$(grep -c 'best model is chosen' "$DIR/log")" = 0
+
 # by signals and time limits, as they come
 limited=$DIR/limited
 how=--out

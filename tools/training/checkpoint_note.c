@@ -1,5 +1,5 @@
 /* The note in a checkpoint, as JSON: {"epoch":, "batch":, "samples":, "batch_size":, "run": {NAME: TEXT, ...},
- * "best": {"of":, "step":, "epoch":, "value":, "since":, "counted":}}.
+ * "best": {"of":, "val":, "step":, "epoch":, "value":, "since":, "counted":}}.
  *
  * A new option is compared on resume unless its row (exec/train/options.c) says that it changes nothing.  A note of an
  * earlier version may lack options; those cannot be compared. */
@@ -97,9 +97,9 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
 }
 
 /* The best evaluation so far; there is one to write once an evaluation has counted. */
-static bool add_best(json_t *j, const BestSoFar *b)
+static bool add_best(json_t *j, const BestSoFar *b, const char *val)
 {
-    json_t *best = json_pack("{s:o, s:I, s:I, s:I, s:f, s:I}", "of", json_of_text(b->of), "counted",
+    json_t *best = json_pack("{s:o, s:s, s:I, s:I, s:I, s:f, s:I}", "of", json_of_text(b->of), "val", val, "counted",
                              (json_int_t)b->counted, "since", (json_int_t)b->since, "step", (json_int_t)b->step,
                              "value", b->step < 0 ? 0. : b->value, "epoch", (json_int_t)b->epoch);
 
@@ -121,7 +121,7 @@ char *note_write(const RunFacts *now, Position at)
         json_decref(j);
         return NULL;
     }
-    if (j && *at.best.of && !add_best(j, &at.best)) {
+    if (j && *at.best.of && !add_best(j, &at.best, now->val)) {
         json_decref(j);
         return NULL;
     }
@@ -187,14 +187,32 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     }
 }
 
+/* What has changed so that earlier evaluations do not compare with later ones; false: nothing.  A note of an earlier
+ * version does not say what --val was. */
+static bool judges_anew(char line[512], const RunFacts *now, const json_t *best)
+{
+    const char *of = json_string_value(json_object_get(best, "of")),
+               *val = json_string_value(json_object_get(best, "val"));
+    char is[sizeof((BestSoFar *)NULL)->of];
+
+    monitor_text(is, &now->monitor);
+    if (strcmp(is, of) != 0)
+        snprintf(line, 512, "--monitor was '%s', is '%s'", of, is);
+    else if (val && strcmp(val, now->val) != 0)
+        snprintf(line, 512, "--val has other samples");
+    else
+        return false;
+    return true;
+}
+
 /* Reads the best evaluation so far, of a run that is in `epoch`; a note of an earlier version has none.  Another
- * monitor begins anew, with a notice. */
+ * monitor or other data begin anew, with a notice. */
 static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, int64_t step, int64_t epoch,
                         const char *file, dpx_log_fn *warn, void *user)
 {
     const json_t *best = json_object_get(j, "best");
     const char *of = json_string_value(json_object_get(best, "of"));
-    char is[sizeof out->of], line[512];
+    char changed[512], line[1024];
 
     *out = BEST_NONE;
     if (!best)
@@ -209,12 +227,9 @@ static Status read_best(BestSoFar *out, const RunFacts *now, const json_t *j, in
         out->counted > step)
         return FAIL(E_IO, "%s: the note's best evaluation is none of %" PRId64 " steps", file, step);
     snprintf(out->of, sizeof out->of, "%s", of);
-    monitor_text(is, &now->monitor);
-    if (!*now->monitor.name || !strcmp(is, of))
+    if (!*now->monitor.name || !judges_anew(changed, now, best))
         return ST_OK;
-    snprintf(line, sizeof line,
-             "--resume: --monitor was '%s', is '%s' from here on: the best model is chosen among later evaluations", of,
-             is);
+    snprintf(line, sizeof line, "--resume: %s from here on: the best model is chosen among later evaluations", changed);
     if (warn)
         warn(user, DPX_LOG_WARNING, line);
     *out = BEST_NONE;

@@ -6,6 +6,8 @@
 #include "tools/feed/feed.h"
 #include "tools/training/best_so_far.h"
 
+enum { VAL_TEXT = DIGEST_TEXT + 24 };
+
 /* Facts that determine, besides the model, what a run computes. */
 typedef struct {
     const Args *args;
@@ -16,6 +18,7 @@ typedef struct {
     bool observes; /* a schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
         preprocess[DIGEST_TEXT], augment[DIGEST_TEXT], fitted[DIGEST_TEXT];
+    char val[VAL_TEXT]; /* digest and number of the samples of --val; "": not given */
 } RunFacts;
 
 typedef struct {

@@ -72,6 +72,18 @@ static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
     return digest_check(feed->data, feed->source, r->world.world, world_share_of(&r->world));
 }
 
+/* Opens --val, and notes which samples it has. */
+static Status open_val(Run *r, Progress *log)
+{
+    char digest[DIGEST_TEXT];
+
+    TRY(open_feed(r, &r->val, "val", log));
+    tool_set_purpose(&r->world, "the digest of --val");
+    TRY(digest_fields(digest, r->val.field, r->val.n, r->world.world, world_share_of(&r->world)));
+    snprintf(r->facts.val, sizeof r->facts.val, "%s of %" PRId64, digest, r->val.data->samples);
+    return ST_OK;
+}
+
 /* Lets the loader draw from all classes alike. */
 static Status open_strata(Run *r, LoaderOptions *how)
 {
@@ -114,7 +126,7 @@ static Status open_data(Run *r)
     tool_set_purpose(&r->world, "the digest of --data");
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
     if (args_has(a, "val"))
-        TRY(open_feed(r, &r->val, "val", log));
+        TRY(open_val(r, log));
     else if (r->train.held)
         feed_take_held(&r->val, &r->train);
     else if (log && dpx_metric_at(a->options, 0).name)
