@@ -3,6 +3,7 @@
 #define DPX_TOOLS_COMMANDS_H
 
 #include "tools/args.h"
+#include "tools/findings.h"
 
 extern const Command command_train, command_resume, command_export, command_eval, command_run, command_launch,
     command_devices, command_check, command_data, command_tokenize, command_report, command_generate, command_new,
@@ -23,6 +24,12 @@ int run_report(const Args *a);
 int run_generate(const Args *a);
 int run_new(const Args *a);
 int run_completion(const Args *a);
+
+/* Add the files that the arguments of a command name and that cannot be read.  The arguments may be wrong otherwise: an
+ * error of the command line then lists these files, too. */
+void find_train_files(Findings *f, const Args *a);
+void find_eval_files(Findings *f, const Args *a);
+void find_run_files(Findings *f, const Args *a);
 
 /* --dry-run of a command that takes MODEL.onnx and options. */
 Status print_plan(const Args *a, bool quiet) CHECKED;

@@ -19,21 +19,22 @@ static const struct {
     /* Makes the command line that takes the place of the given one, of the command `as`; NULL: none does. */
     Status (*expand)(ArgList *out, const Args *a);
     const Command *as;
+    void (*find_files)(Findings *f, const Args *a); /* finds missing files; NULL: names none */
 } commands[] = {
-    { &command_train, run_train, true, expand_config, &command_train },
-    { &command_resume, run_train, true, expand_resume, &command_train },
-    { &command_eval, run_eval, false, expand_run, &command_eval },
-    { &command_run, run_run, false, expand_run, &command_run },
-    { &command_generate, run_generate, false, expand_run, &command_generate },
-    { &command_export, run_export, false, NULL, NULL },
-    { &command_report, run_report, false, NULL, NULL },
-    { &command_check, run_check, false, NULL, NULL },
-    { &command_data, run_data, false, NULL, NULL },
-    { &command_launch, run_launch, true, NULL, NULL },
-    { &command_devices, run_devices, true, NULL, NULL },
-    { &command_tokenize, run_tokenize, false, NULL, NULL },
-    { &command_new, run_new, false, NULL, NULL },
-    { &command_completion, run_completion, false, NULL, NULL },
+    { &command_train, run_train, true, expand_config, &command_train, find_train_files },
+    { &command_resume, run_train, true, expand_resume, &command_train, NULL },
+    { &command_eval, run_eval, false, expand_run, &command_eval, find_eval_files },
+    { &command_run, run_run, false, expand_run, &command_run, find_run_files },
+    { &command_generate, run_generate, false, expand_run, &command_generate, find_eval_files },
+    { &command_export, run_export, false, NULL, NULL, NULL },
+    { &command_report, run_report, false, NULL, NULL, NULL },
+    { &command_check, run_check, false, NULL, NULL, NULL },
+    { &command_data, run_data, false, NULL, NULL, NULL },
+    { &command_launch, run_launch, true, NULL, NULL, NULL },
+    { &command_devices, run_devices, true, NULL, NULL, NULL },
+    { &command_tokenize, run_tokenize, false, NULL, NULL, NULL },
+    { &command_new, run_new, false, NULL, NULL, NULL },
+    { &command_completion, run_completion, false, NULL, NULL, NULL },
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -115,6 +116,18 @@ static int run_command(int which, const Args *a)
     return EXIT_DONE;
 }
 
+/* Adds missing files to what is wrong with the command line. */
+static Status add_missing_files(Status st, int which, const Args *a)
+{
+    Findings f = { 0 };
+
+    if (st != E_INVALID || !commands[which].find_files || (a->command->takes && !a->options))
+        return st;
+    findings_add(&f, st);
+    commands[which].find_files(&f, a);
+    return findings_fail(&f);
+}
+
 static int dispatch(int which, int argc, char **argv)
 {
     ArgList whole = { 0 };
@@ -122,6 +135,7 @@ static int dispatch(int which, int argc, char **argv)
     Status st = args_parse(&a, commands[which].command, argc, argv);
     int code;
 
+    st = a.help ? st : add_missing_files(st, which, &a);
     if (!st && !a.help && commands[which].expand)
         st = commands[which].expand(&whole, &a);
     if (!st && whole.n) {

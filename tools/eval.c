@@ -8,7 +8,6 @@
 #include "tools/feed/digest.h"
 #include "tools/evaluate.h"
 #include "tools/feed/input_members.h"
-#include "tools/findings.h"
 #include "tools/progress.h"
 #include "tools/training/run_dir.h"
 
@@ -36,6 +35,13 @@ const Command command_eval = { "eval",
 
 static bool has_loss(const Args *a) { return strcmp(dpx_options_get(a->options, "loss"), "none") != 0; }
 
+void find_eval_files(Findings *f, const Args *a)
+{
+    findings_add_file(f, "", a->positional[0]);
+    if (args_has(a, "data"))
+        findings_add(f, feed_check_source(a, "data"));
+}
+
 /* `begun`: the command line and the files were right. */
 static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, Feed *feed, Progress *progress,
                        bool *begun)
@@ -49,8 +55,9 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     JsonWriter w = { .to = stdout, .compact = true };
     Findings missing = { 0 };
 
-    findings_add_file(&missing, "", a->positional[0]);
-    findings_add(&missing, feed_check_source(a, "data"));
+    find_eval_files(&missing, a);
+    if (!args_has(a, "data"))
+        findings_add(&missing, feed_check_source(a, "data"));
     TRY(findings_fail(&missing));
     if (!has_loss(a) && dpx_metric_at(a->options, 0).name)
         return FAIL(E_INVALID, "--metric %s goes with a --loss", metrics_names(text, a->options));

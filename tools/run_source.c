@@ -247,6 +247,27 @@ static Status open_source(Feed *feed, const dpx_model *model, dpx_trainer **trai
     return loader_create(loader, feed->data, feed->field, feed->n, how);
 }
 
+/* The arguments with the source as --data. */
+static Args with_source(const Args *a)
+{
+    Args own = *a;
+
+    own.given[own.n_given].name = "data"; /* there is room: the source is an argument, too */
+    own.given[own.n_given++].value = a->positional[1];
+    return own;
+}
+
+void find_run_files(Findings *f, const Args *a)
+{
+    Args own;
+
+    findings_add_file(f, "", a->positional[0]);
+    if (a->n_positional < 2 || !access(a->positional[1], R_OK))
+        return;
+    own = with_source(a);
+    findings_add(f, feed_check_source(&own, "data"));
+}
+
 Status run_on_source(const Args *a, Progress *progress)
 {
     const char *path = args_value(a, "o");
@@ -254,7 +275,7 @@ Status run_on_source(const Args *a, Progress *progress)
     dpx_model *model = NULL;
     Loader *loader = NULL;
     Feed feed = { 0 };
-    Args own = *a;
+    Args own;
     OutFile *file = NULL;
     Predicted p = { .to = stdout };
     char text[2 * MOST_PATH + 16];
@@ -266,11 +287,8 @@ Status run_on_source(const Args *a, Progress *progress)
                     "%s: a source is written to -o FILE.csv, or to standard output; --input and --out are for "
                     "arrays",
                     a->positional[1]);
-    own.given[own.n_given].name = "data"; /* there is room: the source is an argument, too */
-    own.given[own.n_given++].value = a->positional[1];
-    findings_add_file(&missing, "", a->positional[0]);
-    if (access(a->positional[1], R_OK))
-        findings_add(&missing, feed_check_source(&own, "data"));
+    own = with_source(a);
+    find_run_files(&missing, a);
     if (path && outfile_check(path))
         findings_add(&missing, FAIL(E_IO, "-o %s", status_message()));
     TRY(findings_fail(&missing));

@@ -90,6 +90,18 @@ for said in "--augment" "--warmup-steps 5 is more than the 3 steps of the run" "
     check "refused at once: $said" grep -qF -- "$said" "$DIR/refused.err"
 done
 check "one line" test "$(grep -c '' "$DIR/refused.err")" = 1
+# So are flags that cannot be read.
+refused 2 "train: --lr: expected a number from 0 to 1e+30, found 'x'; none.onnx: cannot read: No such file or directory; --config none.json: " \
+    "$dpexec" train none.onnx --lr x --data none.npz --config none.json --criterion loss.onnx
+for said in "--criterion loss.onnx: cannot read" "none.npz: cannot open: No such file"; do
+    check "with the flags: $said" grep -qF -- "$said" "$DIR/refused.err"
+done
+refused 2 "--loss is missing: " "$dpexec" train none.onnx --data none.npz
+check "and the files" grep -qF "none.npz: cannot open" "$DIR/refused.err"
+refused 2 "found 'x'; none.onnx: cannot read: No such file or directory; none.npz: cannot open" "$dpexec" eval none.onnx --lr x --data none.npz
+refused 2 "found 'x'; none.onnx: cannot read: No such file or directory; none.npz: cannot open" "$dpexec" run none.onnx none.npz --threads x
+refused 2 "there is no option --dat (did you mean --data?); unexpected argument 'none.npz'; none.onnx: cannot read" "$dpexec" train none.onnx \
+    --dat none.npz
 refused 1 "none.onnx: cannot read: No such file or directory; none.npz: cannot open: No such file" "$dpexec" eval none.onnx --data none.npz --loss mse
 refused 1 "none.onnx: cannot read: No such file or directory; none.npz: cannot open: No such file or directory; -o " \
     "$dpexec" run none.onnx none.npz -o "$DIR/none/none.csv"

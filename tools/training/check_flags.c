@@ -6,7 +6,6 @@
 
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
-#include "tools/findings.h"
 #include "tools/image/image_augment.h"
 #include "tools/training/training.h"
 
@@ -85,20 +84,23 @@ static Status check_folders(const Run *r)
     return r->keeps && out ? run_dir_check_new(out) : ST_OK;
 }
 
-/* Checks the files that flags name, other than those which are read together with the flag. */
-static void find_files(Findings *f, const Args *a)
+/* Files that are read together with their flag are no part of this. */
+void find_train_files(Findings *f, const Args *a)
 {
-    static const char *const of_options[] = { "preprocess", "augment-graph", "criterion" };
+    static const char *const of_options[] = { "preprocess", "augment-graph", "criterion" }, *const of_sources[] = {
+        "data", "val"
+    };
     const char *weights = args_value(a, "class-weights");
 
     findings_add_file(f, "", a->positional[0]);
+    findings_add_file(f, "config", args_value(a, "config"));
     for (size_t i = 0; i < sizeof of_options / sizeof *of_options; i++)
         findings_add_file(f, of_options[i], dpx_options_get(a->options, of_options[i]));
     if (weights && strcmp(weights, "balanced"))
         findings_add_file(f, "class-weights", weights);
-    findings_add(f, feed_check_source(a, "data"));
-    if (args_has(a, "val"))
-        findings_add(f, feed_check_source(a, "val"));
+    for (size_t i = 0; i < sizeof of_sources / sizeof *of_sources; i++)
+        if (args_has(a, of_sources[i]))
+            findings_add(f, feed_check_source(a, of_sources[i]));
 }
 
 bool follows_metric(const Args *a)
@@ -151,6 +153,22 @@ Status take_augment(const Args *a)
     return st;
 }
 
+Status check_loss(const Args *a)
+{
+    char forms[256];
+    int n = 0;
+
+    if (strcmp(dpx_options_get(a->options, "loss"), "none") != 0)
+        return ST_OK;
+    for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
+        n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
+                      !i                                  ? ""
+                      : dpx_choice_at("loss", i + 1).name ? ", "
+                                                          : " or ",
+                      dpx_choice_at("loss", i).form);
+    return FAIL(E_INVALID, "--loss is missing: %s", forms);
+}
+
 /* Checks the options of the run together, with the number of steps as far as it is known without data. */
 static Status check_options(const Run *r)
 {
@@ -166,6 +184,7 @@ Status check_flags(Run *r)
     const char *trace = args_value(a, "trace");
     Findings f = { 0 };
 
+    findings_add(&f, check_loss(a));
     findings_add(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
     findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
@@ -185,6 +204,8 @@ Status check_flags(Run *r)
         findings_add(&f, FAIL(E_IO, "--trace %s", status_message()));
     if (r->sample_every && r->world.world)
         findings_add(&f, FAIL(E_INVALID, "--sample-every: a model writes in one process alone"));
-    find_files(&f, a);
+    find_train_files(&f, a);
+    if (!args_has(a, "data"))
+        findings_add(&f, feed_check_source(a, "data"));
     return findings_fail(&f);
 }

@@ -200,19 +200,8 @@ static Status resolve_resume(const Args *a)
 
 static Status train(Run *r)
 {
-    if (!strcmp(dpx_options_get(r->args->options, "loss"), "none")) {
-        char forms[256];
-        int n = 0;
-
-        for (int i = 0; dpx_choice_at("loss", i).name && n < (int)sizeof forms; i++)
-            n += snprintf(forms + n, sizeof forms - (size_t)n, "%s%s",
-                          !i                                  ? ""
-                          : dpx_choice_at("loss", i + 1).name ? ", "
-                                                              : " or ",
-                          dpx_choice_at("loss", i).form);
-        return FAIL(E_INVALID, "--loss is missing: %s", forms);
-    }
     if (args_has(r->args, "dry-run")) {
+        TRY(check_loss(r->args));
         TRY(take_augment(r->args));
         return print_plan(r->args, r->progress.quiet);
     }

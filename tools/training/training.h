@@ -86,6 +86,7 @@ static inline bool run_goes_on(const Run *r) { return !r->signal && !r->early &&
 Status check_flags(Run *r) CHECKED;
 /* Checks the list of --augment, and gives the options the graph in it as --augment-graph. */
 Status take_augment(const Args *a) CHECKED;
+Status check_loss(const Args *a) CHECKED; /* E_INVALID: --loss is not given */
 /* Whether the run's schedule, other than those of groups, follows the metric of evaluations. */
 bool follows_metric(const Args *a);
 
