@@ -82,16 +82,12 @@ void progress_log(Progress *p, const char *fmt, ...)
 
 /* ---- what is printed ---- */
 
-void progress_result(Progress *p, const char *fmt, ...)
+void progress_result(Progress *p, const char *line)
 {
-    va_list ap;
+    enum { INDENT = 2 };
 
-    va_start(ap, fmt);
-    vprintf(fmt, ap);
-    va_end(ap);
-    va_start(ap, fmt);
-    write_log(p, fmt, ap, "");
-    va_end(ap);
+    terminal_wrap(stdout, line, 0, INDENT, terminal_width(STDOUT_FILENO));
+    progress_log(p, "%s", line);
 }
 
 void progress_line(Progress *p, const char *fmt, ...)

@@ -74,8 +74,8 @@ void progress_begin_log(Progress *p);
 bool progress_log_to(Progress *p, const char *path);
 /* Writes a line to the log alone. */
 void progress_log(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Prints a part of the result to standard output and to the log. */
-void progress_result(Progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints a line of the result to standard output, on a terminal wrapped, and to the log. */
+void progress_result(Progress *p, const char *line);
 void progress_close_log(Progress *p);
 
 #endif

@@ -43,16 +43,27 @@ bool terminal_utf8(void)
     return false;
 }
 
+/* The columns of n bytes of UTF-8. */
+static int columns_of(const char *text, int n)
+{
+    int columns = 0;
+
+    for (int i = 0; i < n; i++)
+        columns += (text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
 void terminal_wrap(FILE *to, const char *text, int at, int begin, int width)
 {
     for (bool first = true; *text; first = false) {
-        const int n = (int)strcspn(text, " ");
+        const int n = (int)strcspn(text, " "), columns = columns_of(text, n);
 
-        if (!first && at + 1 + n > width)
+        if (!first && width && at + 1 + columns > width)
             at = fprintf(to, "\n%*s", begin, "") - 1;
         else if (!first)
             at += fprintf(to, " ");
-        at += fprintf(to, "%.*s", n, text);
+        fprintf(to, "%.*s", n, text);
+        at += columns;
         text += n + (text[n] == ' ');
     }
     fputc('\n', to);

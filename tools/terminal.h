@@ -13,7 +13,8 @@ bool terminal_moves(int fd);
 bool terminal_colour(int fd);
 /* Whether the locale's characters are UTF-8. */
 bool terminal_utf8(void);
-/* Writes words from column `at` on, in lines of at most `width` columns; further lines begin in column `begin`. */
+/* Writes words from column `at` on, and a line feed, in lines of at most `width` columns (0: one line); further lines
+ * begin in column `begin`. */
 void terminal_wrap(FILE *to, const char *text, int at, int begin, int width);
 
 #endif

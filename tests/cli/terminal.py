@@ -138,6 +138,23 @@ for columns in 50, 80, 200:
     log = (pathlib.Path(out) / "log.txt").read_bytes()
     check(f"{label} the log is plain", b"\x1b" not in log and b"\r" not in log and log.isascii())
 
+# The closing lines, on standard output.
+for columns in 50, 80, 200:
+    out = f"a-rather-long-name-of-a-folder-{columns}"
+    data, display, _ = on_terminal([*TRAIN, "--out", out, "--monitor", "accuracy:min", "--patience", "1"], columns, stdout=True)
+    label, joined = f"the result at {columns} columns:", []
+    for line in filter(None, display):
+        if line.startswith("  "):
+            joined[-1] += " " + line.strip()
+        else:
+            joined.append(line)
+    wide = [s for s in segments(data) if len(s) > columns]
+    check(f"{label} no line is wider: {wide}", not wide)
+    check(f"{label} lines of the log: {joined}", joined == (pathlib.Path(out) / "log.txt").read_text().splitlines()[-len(joined):])
+    check(f"{label} the last line: {joined[-1]}",
+          re.fullmatch(rf"stopped early at epoch \d; best epoch \d: eval accuracy 0\.\d{{4}} -> {out}/best\.onnx", joined[-1]))
+    check(f"{label} wrapped where it is narrow", (len(display) - display.count("") > len(joined)) == (columns < 200))
+
 # The width changes while the run goes on.
 for before, after in (80, 50), (50, 200):
     data, display, at = on_terminal([*TRAIN, "--out", f"from{before}to{after}"], before, resize=after)

@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/base/numtext.h"
 #include "tools/training/training.h"
 
 static const Flag flags[] = {
@@ -104,53 +107,74 @@ Status agree_on_end(Run *r, bool over)
     return ST_OK;
 }
 
+enum { RESULT_TEXT = METRICS_TEXT + 4400 };
+
+/* Prints a line of the result. */
+static void tell_result(Run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void tell_result(Run *r, const char *fmt, ...)
+{
+    char line[RESULT_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    text_vformat(line, sizeof line, fmt, ap);
+    va_end(ap);
+    progress_result(&r->progress, line);
+}
+
 /* Prints why a run with evaluations has no best model. */
 static void print_no_best(Run *r)
 {
     if (r->at.best.counted < 0)
-        progress_result(&r->progress, "no best model: the run ended before its first evaluation\n");
+        tell_result(r, "no best model: the run ended before its first evaluation");
     else
-        progress_result(&r->progress, "no best model: eval %s was never a finite number\n", r->facts.monitor.name);
+        tell_result(r, "no best model: eval %s was never a finite number", r->facts.monitor.name);
+}
+
+/* Prints how many steps were trained, and the last loss. */
+static void print_trained(Run *r)
+{
+    char loss[METRICS_TEXT + 64] = "", skipped[160] = "", metrics[METRICS_TEXT], took[32];
+
+    if (r->eval_step >= 0)
+        text_format(loss, sizeof loss, ": eval loss %.6g%s", r->last_eval.loss,
+                    metrics_text(metrics, "eval", &r->last_eval.metrics));
+    else if (!isnan(r->last_loss))
+        text_format(loss, sizeof loss, ", loss %.6g", shown_number(r->last_loss));
+    if (r->skipped)
+        snprintf(skipped, sizeof skipped,
+                 ", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale", r->skipped,
+                 r->step - r->first, r->step - r->first == 1 ? "" : "s");
+    text_format(took, sizeof took, "%.1f s", seconds_now() - r->progress.start);
+    tell_result(r, "trained %" PRId64 " step%s in %s%s%s", r->step, r->step == 1 ? "" : "s", took, loss, skipped);
 }
 
 /* Prints what the run has come to.  The last line is that of an early stop, else the path of the model. */
 static Status print_result(Run *r)
 {
     const BestSoFar *best = r->val.data && r->at.best.step >= 0 ? &r->at.best : NULL;
-    char path[4096], text[4400], line[METRICS_TEXT];
+    char path[4096], text[4400] = "", line[METRICS_TEXT];
 
     for (int64_t i = 0; r->eval_step >= 0 && metrics_class_line(line, &r->last_eval.metrics, r->val.data, i); i++)
-        progress_result(&r->progress, "%s\n", line);
-    progress_result(&r->progress, "trained %" PRId64 " step%s in %.1f s", r->step, r->step == 1 ? "" : "s",
-                    seconds_now() - r->progress.start);
-    if (r->eval_step < 0 && !isnan(r->last_loss))
-        progress_result(&r->progress, ", loss %.6g", shown_number(r->last_loss));
-    if (r->eval_step >= 0)
-        progress_result(&r->progress, ": eval loss %.6g%s", r->last_eval.loss,
-                        metrics_text(line, "eval", &r->last_eval.metrics));
-    if (r->skipped)
-        progress_result(&r->progress,
-                        ", %" PRId64 " of %" PRId64 " step%s skipped: gradients overflowed at their loss scale",
-                        r->skipped, r->step - r->first, r->step - r->first == 1 ? "" : "s");
-    progress_result(&r->progress, "\n");
+        progress_result(&r->progress, line);
+    print_trained(r);
     if (r->too_long)
-        progress_result(&r->progress, "stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s\n",
-                        args_value(r->args, "time-limit"), r->step, r->steps,
-                        r->has_dir ? "; --resume goes on from here" : "");
+        tell_result(r, "stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s",
+                    args_value(r->args, "time-limit"), r->step, r->steps,
+                    r->has_dir ? "; --resume goes on from here" : "");
     if (best)
         describe_best(text, r);
     if (best && !r->early)
-        progress_result(&r->progress, "%s\n", text);
+        progress_result(&r->progress, text);
     if (r->val.data && !best)
         print_no_best(r);
     if (r->has_dir)
-        progress_result(&r->progress, "model: %s\n", run_dir_file(&r->dir, "model.onnx", path));
+        tell_result(r, "model: %s", run_dir_file(&r->dir, "model.onnx", path));
     if (r->early && r->eval_every)
-        progress_result(&r->progress, "stopped early at step %" PRId64 "%s%s\n", r->step, best ? "; " : "",
-                        best ? text : "");
+        tell_result(r, "stopped early at step %" PRId64 "%s%s", r->step, best ? "; " : "", text);
     else if (r->early)
-        progress_result(&r->progress, "stopped early at epoch %" PRId64 "%s%s\n", r->at.epoch + (r->at.batch > 0),
-                        best ? "; " : "", best ? text : "");
+        tell_result(r, "stopped early at epoch %" PRId64 "%s%s", r->at.epoch + (r->at.batch > 0), best ? "; " : "",
+                    text);
     return fflush(stdout) ? FAIL(E_IO, "cannot write the result: %s", strerror(errno)) : ST_OK;
 }
 
