@@ -84,6 +84,21 @@ refused 2 "has 11 classes, and output 'scores' of the model has 10: --head 11 gi
     --data "csv:$DIR/kinds.csv,target=kind" --loss cross-entropy --steps 1 --threads 1
 says "trained 1 step" "$dpexec" train $here/mlp.onnx --data "csv:$DIR/kinds.csv,target=kind" --loss cross-entropy --steps 1 --threads 1 --head 11
 
+# Labels without names are noted.
+"$python" -c "
+import sys, numpy as np
+np.savez(sys.argv[1] + '/three.npz', x=np.ones((9, 6), 'f'), target=np.arange(9) % 3)
+np.savez(sys.argv[1] + '/ten.npz', x=np.ones((10, 6), 'f'), target=np.arange(10))" "$DIR"
+printf 'a,b,c,d,e,f,kind\n1,2,3,4,5,6,0\n1,2,3,4,5,7,1\n1,2,3,4,5,8,2\n' >"$DIR/numbers.csv"
+few=(--loss cross-entropy --steps 1 --threads 1)
+hint="has labels 0 to 2, and output 'scores' of the model has 10: --head 3 gives it new weights for as many"
+says "$hint" "$dpexec" train $here/mlp.onnx --data "$DIR/three.npz" "${few[@]}"
+says "$hint" "$dpexec" train $here/mlp.onnx --data "csv:$DIR/numbers.csv,target=kind" "${few[@]}"
+for how in "three.npz --head 3" "three.npz --quiet" "ten.npz"; do
+    check "$how" "$dpexec" train $here/mlp.onnx --data "$DIR/"$how "${few[@]}"
+    check "$how: nothing to say" test "$(grep -c "has labels" "$DIR/check.log")" = 0
+done
+
 # ---- what is refused ----
 refused 2 "--head: expected a number of outputs from 1 to 100000000, or NAME=N, found '0'" "$dpexec" train "${net[@]}" --head 0
 refused 2 "found 'fc'" "$dpexec" train "${net[@]}" --head fc

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
 #include "tools/feed/feed.h"
 
 int64_t feed_scores(const Feed *f, const Args *a, const char **output)
@@ -22,6 +23,34 @@ int64_t feed_scores(const Feed *f, const Args *a, const char **output)
     return 0;
 }
 
+/* Whether the classes have no names but their numbers, as a table's labels 0, 1, 2. */
+static bool classes_are_numbers(const Dataset *d)
+{
+    int64_t v;
+
+    for (int64_t c = 0; d->class_name && c < d->classes; c++)
+        if (!text_to_int64(&v, d->class_name[c]) || v != c)
+            return false;
+    return true;
+}
+
+/* Notes that the labels of training data are fewer than the scores. */
+static void note_labels(const Feed *f, const Args *a, Progress *log)
+{
+    const char *output = NULL;
+    const int64_t scores = feed_scores(f, a, &output);
+    int64_t *count, n;
+
+    if (!scores || !classes_are_numbers(f->data) || feed_count_classes(&count, &n, f, a) || !count)
+        return;
+    free(count);
+    if (n > 1 && n < scores)
+        progress_line(log,
+                      "--data %s has labels 0 to %lld, and output '%s' of the model has %lld: --head %lld gives it new "
+                      "weights for as many",
+                      f->source, (long long)n - 1, output, (long long)scores, (long long)n);
+}
+
 Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
 {
     const char *output = NULL;
@@ -30,6 +59,8 @@ Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
     const bool trains = !strcmp(f->flag, "data") && !strcmp(a->command->name, "train");
     char hint[96] = "";
 
+    if (trains && log && !log->quiet && !args_has(a, "resume") && dpx_target(a->options) == DPX_TARGET_CLASSES)
+        note_labels(f, a, log);
     if (!scores || named == scores)
         return ST_OK;
     if (trains)
