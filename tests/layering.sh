@@ -78,6 +78,7 @@ passes/model/loss_weights                # weights * terms, by way of sums, mean
 passes/model/head                        # Gemm(x, W, b); MatMul(x, W) + b; Conv(x, W, b) with a kernel of 1
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
 passes/model/lost_detach                 # p + (q - p), (p + q) - p, p - (p - q)
+passes/model/norm_formula                # (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2) + eps) * scale + bias
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2
 names=$(grep -rnE --include='*.[ch]' '&op_[A-Za-z0-9]+' graph passes exec tools |

@@ -14,7 +14,7 @@
 /* Does the node change only the shape or the type? */
 static bool reshapes(const Node *n) { return n->op->same & (SAME_ANY & ~SAME_TYPED) || n->op == &op_Cast; }
 
-static ValueId behind(const Graph *g, ValueId v)
+ValueId formula_behind(const Graph *g, ValueId v)
 {
     while (value(g, v)->producer && reshapes(value(g, v)->producer))
         v = value(g, v)->producer->in[0];
@@ -24,7 +24,7 @@ static ValueId behind(const Graph *g, ValueId v)
 /* The constant of several numbers that v is in another shape; NO_VALUE: none. */
 static ValueId constant_behind(const Graph *g, ValueId v)
 {
-    v = behind(g, v);
+    v = formula_behind(g, v);
     return value_const(g, v) && value(g, v)->shape->rank > 0 && shape_numel(value(g, v)->shape) > 1 ? v : NO_VALUE;
 }
 
@@ -39,7 +39,7 @@ static ValueId variance_of(const Graph *g, const Node *n)
     while (sum && reshapes(sum))
         sum = in_value(g, sum, 0)->producer;
     for (int i = 0; sum && sum->op == &op_Add && i < 2; i++) {
-        const ValueId eps = behind(g, sum->in[1 - i]);
+        const ValueId eps = formula_behind(g, sum->in[1 - i]);
 
         if (value_const(g, eps) && shape_numel(value(g, eps)->shape) == 1)
             return constant_behind(g, sum->in[i]);

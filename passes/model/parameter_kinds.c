@@ -1,4 +1,5 @@
-/* Which parameters are scales and biases, for --no-decay: by the operators that read them. */
+/* Which parameters are scales and biases, for --no-decay: by the operators that read them, and by the formulas of norms
+ * that they are a part of. */
 #include "passes/model/parameters.h"
 #include "passes/options/update.h"
 
@@ -25,6 +26,7 @@ Status parameter_kinds(unsigned char **out, const Reach *r, Arena *a)
 
     if (!kind)
         return FAIL_NOMEM();
+    TRY(norm_formula_find(kind, r, a));
     for (uint32_t i = g->n_node; i-- > 0;) {
         const Node *n = g->node[i];
         unsigned of_outputs = 0;

@@ -48,6 +48,12 @@ Status parameter_kinds(unsigned char **out, const Reach *r, Arena *a) CHECKED;
 
 /* ---- batch_norm_formula.c ---- */
 Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises`, `rescales`, `by_instance` */
+/* The value whose elements v has in another shape or type; v itself if it has its own. */
+ValueId formula_behind(const Graph *g, ValueId v);
+
+/* ---- norm_formula.c ---- */
+/* Adds KIND_NORM and KIND_BIAS to scales and biases, by value id. */
+Status norm_formula_find(unsigned char *kind, const Reach *r, Arena *a) CHECKED;
 
 /* ---- loss_weights.c ---- */
 Status loss_weights_find(Reach *r, const BuildOptions *opt, Arena *a) CHECKED; /* fills `weighs`, `of_loss` */

@@ -39,6 +39,22 @@ while read -r optimizer kinds want; do
         check "$optimizer $kinds $how: PyTorch's losses" near "$(losses "$DIR/run")" "$want"
     done
 done <tests/cli/no_decay/torch.txt
+# Norms that the file has in single operators, of PyTorch's exporter.
+for opset in 13 16; do
+    check "opset $opset has no norms" test -z "$(grep -aoE '(Layer|Group)Normalization' tests/cli/no_decay/formulas$opset.onnx)"
+    while read -r kind names; do
+        "$graph_transform" tests/cli/no_decay/formulas$opset.onnx --loss cross-entropy --batch-size 4 --no-decay $kind --parameters >"$DIR/table"
+        check "opset $opset, $kind" test "$(sed -n 's/ .*no weight decay$//p' "$DIR/table" | sort | paste -sd ' ')" = "$names"
+    done <tests/cli/no_decay/formulas.names
+done
+while read -r optimizer kinds want; do
+    for how in "" "--replicas 3"; do
+        rm -rf "$DIR/run"
+        check "formulas, $optimizer $kinds $how: a run" "${train[@]/#$DIR\/net.onnx/tests/cli/no_decay/formulas13.onnx}" --no-shuffle \
+            --optimizer $optimizer --lr 0.01 --no-decay $kinds $how --out "$DIR/run"
+        check "formulas, $optimizer $kinds $how: PyTorch's losses" losses "$DIR/run" $want
+    done
+done <tests/cli/no_decay/formulas.txt
 # Beside groups: a parameter keeps its group's rate.
 flags_without=(--optimizer adamw --lr 0.01)
 same "a group" "${flags_without[@]}" --no-decay bias --group 'fc.*:lr=0.02' -- --group 'fc.bias:lr=0.02,weight-decay=0' --group 'fc.*:lr=0.02' "${bias[@]}"
