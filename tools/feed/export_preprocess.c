@@ -26,11 +26,19 @@ static Status find_input(dpx_info *out, bool *nhwc, const dpx_model *m, const ch
     return FAIL(E_INVALID, "%s: the model has no input for images", run);
 }
 
+static bool is_word(const json_t *images, const char *name, const char *word)
+{
+    const char *v = json_string_value(json_object_get(images, name));
+
+    return v && !strcmp(v, word);
+}
+
 static Status write_images(const char *path, const dpx_model *m, const json_t *fitted, const char *run)
 {
     const json_t *norm = json_object_get(fitted, "normalisation"), *means = json_object_get(norm, "mean"),
                  *stds = json_object_get(norm, "std");
-    const char *size = json_string_value(json_object_get(json_object_get(fitted, "images"), "size"));
+    const json_t *images = json_object_get(fitted, "images");
+    const char *size = json_string_value(json_object_get(images, "size"));
     const size_t n = json_array_size(means);
     double mean[MOST_CHANNELS], std[MOST_CHANNELS];
     char name[NAME_TEXT], *end;
@@ -45,6 +53,8 @@ static Status write_images(const char *path, const dpx_model *m, const json_t *f
     g.channels = in.dim[g.nhwc ? 3 : 1];
     g.height = strtoll(size, &end, 10);
     g.width = *end == 'x' ? strtoll(end + 1, NULL, 10) : g.height;
+    g.stretch = is_word(images, "fit", "stretch");
+    g.bicubic = is_word(images, "filter", "bicubic");
     for (size_t i = 0; i < (size_t)g.channels; i++) {
         const size_t k = i < n ? i : 0;
 

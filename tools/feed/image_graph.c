@@ -1,176 +1,142 @@
-/* Writes the normalisation of images as nodes, each of which reads the one before it:
+/* Writes the preprocessing of images as nodes.  Images that are cut to T = [height, width] (fit=crop) are resized to
  *
- *     Cast(bytes, double), Div(255), Sub(mean[C]), Div(std[C]), Cast(float), Transpose([0, 3, 1, 2])
+ *     size = Max(s * width / s[1], s * height / s[0]), where s = Shape(bytes)[1:3]
  *
- * The last one is an Identity for models that take [N, height, width, C]. */
+ * in whole numbers: one side is that of T, the other at least as long.  The part begins at (size - T) / 2, of which
+ * Python's round() makes d / 2 + d % 4 / 3, in whole numbers, too.
+ *
+ * As in Pillow (tools/image/image_resize.c), each pass of Resize along an axis is rounded to 8 bits.  Three passes make
+ * the order depend on the sizes, without a branch: height to `first`, width, height to its size.  `first` is that size
+ * where the columns come first, else the height as it is, which changes nothing.
+ *
+ *     pass(x, axis, n) = Floor(Min(Max(Resize(x, axis, n), 0), 255) + 0.5)
+ *     x = pass(pass(pass(Cast(Transpose(bytes), float), 2, first), 3, size[1]), 2, size[0])[start : start + T]
+ *     y = Transpose(Cast((Cast(Transpose(x), double) / 255 - mean) / std)) */
 #include "tools/feed/image_graph.h"
 
-#include <onnx_proto.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tools/table/onnx_draft.h"
 
-#include "tools/table/preprocess_graph.h"
+enum { OPSET = 18, ROOM = 80 };
 
-enum { OPSET = 13, NODES = 6, CONSTANTS = 3, RANK = 4, MOST_CHANNELS = 3, NAME_TEXT = 32 };
 #define TYPE(t) ONNX__TENSOR_PROTO__DATA_TYPE__##t
+#define NODE(d, op, attribute, ...) \
+    onnx_draft_node((d), (op), (const char *const[DRAFT_INPUTS]){ __VA_ARGS__ }, (attribute), NULL)
 
-typedef struct {
-    Onnx__ValueInfoProto info;
-    Onnx__TypeProto type;
-    Onnx__TypeProto__Tensor tensor;
-    Onnx__TensorShapeProto shape;
-    Onnx__TensorShapeProto__Dimension dim[RANK], *list[RANK];
-} Info;
+static const int64_t to_planes[] = { 0, 3, 1, 2 }, to_pixels[] = { 0, 2, 3, 1 }, plane_axes[] = { 2, 3 };
 
-/* All messages of the model; texts are lent. */
-typedef struct {
-    Onnx__GraphProto graph;
-    Onnx__NodeProto node[NODES], *nodes[NODES];
-    char *in[NODES][2], *out[NODES], name[NODES][NAME_TEXT];
-    Onnx__AttributeProto attribute[NODES], *attributes[NODES];
-    Onnx__TensorProto constant[CONSTANTS], *constants[CONSTANTS];
-    char label[CONSTANTS][NAME_TEXT];
-    int64_t dims[CONSTANTS], perm[RANK];
-    double number[CONSTANTS][MOST_CHANNELS];
-    Info info[2];
-    Onnx__ValueInfoProto *input, *output;
-} Drafted;
-
-static char *lent(const char *text) { return (char *)(uintptr_t)text; }
-
-/* Adds a constant of n numbers; returns its name. */
-static char *add_constant(Drafted *g, const double *v, int64_t n)
+/* Side `axis`, or with -1 both sides, of images [N, height, width, C]. */
+static char *draft_shape(OnnxDraft *d, const char *images, int axis)
 {
-    const size_t i = g->graph.n_initializer++;
-    Onnx__TensorProto *t = g->constants[i] = &g->constant[i];
+    char *s = NODE(d, "Shape", onnx_draft_int_attribute(d, "start", axis < 0 ? 1 : axis), images);
 
-    onnx__tensor_proto__init(t);
-    memcpy(g->number[i], v, (size_t)n * sizeof *v);
-    snprintf(g->label[i], NAME_TEXT, "preprocess/number%zu", i);
-    g->dims[i] = n;
-    t->name = g->label[i];
-    t->has_data_type = true;
-    t->data_type = TYPE(DOUBLE);
-    t->dims = &g->dims[i];
-    t->n_dims = 1;
-    t->double_data = g->number[i];
-    t->n_double_data = (size_t)n;
-    return t->name;
+    onnx_draft_give(d, onnx_draft_int_attribute(d, "end", axis < 0 ? 3 : axis + 1));
+    return s;
 }
 
-/* Adds a node that reads `first`, and `second` unless it is NULL; returns its output's name. */
-static char *add_node(Drafted *g, const char *op, char *first, char *second)
+/* The size [height, width] of which the centre is cut out: the shorter side is that of the target. */
+static char *draft_size(OnnxDraft *d, const ImageGraph *of)
 {
-    const size_t i = g->graph.n_node++;
-    Onnx__NodeProto *n = g->nodes[i] = &g->node[i];
+    char *s = draft_shape(d, of->input, -1), *by_width, *by_height;
 
-    onnx__node_proto__init(n);
-    snprintf(g->name[i], NAME_TEXT, "preprocess/%zu", i);
-    g->in[i][0] = first;
-    g->in[i][1] = second;
-    g->out[i] = g->name[i];
-    n->op_type = lent(op);
-    n->input = g->in[i];
-    n->n_input = second ? 2 : 1;
-    n->output = &g->out[i];
-    n->n_output = 1;
-    return g->out[i];
+    by_width = NODE(d, "Mul", NULL, s, onnx_draft_ints(d, &of->width, 1));
+    by_width = NODE(d, "Div", NULL, by_width, draft_shape(d, of->input, 2));
+    by_height = NODE(d, "Mul", NULL, s, onnx_draft_ints(d, &of->height, 1));
+    by_height = NODE(d, "Div", NULL, by_height, draft_shape(d, of->input, 1));
+    return NODE(d, "Max", NULL, by_width, by_height);
 }
 
-/* Gives the newest node an attribute. */
-static Onnx__AttributeProto *add_attribute(Drafted *g, const char *name, Onnx__AttributeProto__AttributeType type)
+/* Cuts the centre out of planes of that size. */
+static char *draft_crop(OnnxDraft *d, const ImageGraph *of, const char *planes, const char *size)
 {
-    const size_t i = g->graph.n_node - 1;
-    Onnx__AttributeProto *a = g->attributes[i] = &g->attribute[i];
+    const int64_t target[] = { of->height, of->width }, two = 2, three = 3, four = 4;
+    const char *goal = onnx_draft_ints(d, target, 2);
+    char *more = NODE(d, "Sub", NULL, size, goal), *start, *up;
 
-    onnx__attribute_proto__init(a);
-    a->name = lent(name);
-    a->has_type = true;
-    a->type = type;
-    g->node[i].attribute = &g->attributes[i];
-    g->node[i].n_attribute = 1;
-    return a;
+    up = NODE(d, "Mod", NULL, more, onnx_draft_ints(d, &four, 1));
+    up = NODE(d, "Div", NULL, up, onnx_draft_ints(d, &three, 1));
+    start = NODE(d, "Div", NULL, more, onnx_draft_ints(d, &two, 1));
+    start = NODE(d, "Add", NULL, start, up);
+    return NODE(d, "Slice", NULL, planes, start, NODE(d, "Add", NULL, start, goal), onnx_draft_ints(d, plane_axes, 2));
 }
 
-static char *add_cast(Drafted *g, char *from, int64_t to)
+/* Resizes planes along an axis, to whole numbers. */
+static char *draft_pass(OnnxDraft *d, const ImageGraph *of, const char *planes, int64_t axis, const char *size)
 {
-    char *out = add_node(g, "Cast", from, NULL);
-    Onnx__AttributeProto *a = add_attribute(g, "to", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    char *x =
+        NODE(d, "Resize", onnx_draft_text_attribute(d, "mode", of->bicubic ? "cubic" : "linear"), planes, "", "", size);
 
-    a->has_i = true;
-    a->i = to;
-    return out;
+    onnx_draft_give(d, onnx_draft_ints_attribute(d, "axes", &axis, 1));
+    onnx_draft_give(d, onnx_draft_int_attribute(d, "antialias", 1));
+    onnx_draft_give(d, onnx_draft_int_attribute(d, "exclude_outside", 1));
+    if (of->bicubic)
+        onnx_draft_give(d, onnx_draft_float_attribute(d, "cubic_coeff_a", -0.5f));
+    x = NODE(d, "Max", NULL, x, onnx_draft_float(d, 0));
+    x = NODE(d, "Min", NULL, x, onnx_draft_float(d, 255));
+    return NODE(d, "Floor", NULL, NODE(d, "Add", NULL, x, onnx_draft_float(d, 0.5f)));
 }
 
-/* Describes a value whose first dimension is open. */
-static Onnx__ValueInfoProto *describe(Info *v, const char *name, int32_t type, const int64_t dim[RANK])
+/* The height to which the columns are resized before the rows: `to` where the height shrinks by more than twice the
+ * pixels of the width, else the height as it is. */
+static char *draft_first(OnnxDraft *d, const ImageGraph *of, const char *to, const char *width)
 {
-    onnx__value_info_proto__init(&v->info);
-    onnx__type_proto__init(&v->type);
-    onnx__type_proto__tensor__init(&v->tensor);
-    onnx__tensor_shape_proto__init(&v->shape);
-    for (int i = 0; i < RANK; i++) {
-        onnx__tensor_shape_proto__dimension__init(&v->dim[i]);
-        v->list[i] = &v->dim[i];
-        v->dim[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        v->dim[i].dim_value = dim[i];
-    }
-    v->dim[0].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-    v->dim[0].dim_param = lent("N");
-    v->shape.dim = v->list;
-    v->shape.n_dim = RANK;
-    v->tensor.has_elem_type = true;
-    v->tensor.elem_type = type;
-    v->tensor.shape = &v->shape;
-    v->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    v->type.tensor_type = &v->tensor;
-    v->info.type = &v->type;
-    v->info.name = lent(name);
-    return &v->info;
+    const int64_t two = 2;
+    char *height = draft_shape(d, of->input, 1), *narrower = draft_shape(d, of->input, 2), *lower, *more;
+
+    narrower = NODE(d, "Sub", NULL, narrower, width);
+    narrower = NODE(d, "Mul", NULL, narrower, onnx_draft_ints(d, &two, 1));
+    lower = NODE(d, "Sub", NULL, height, to);
+    more = NODE(d, "Less", NULL, narrower, lower);
+    lower = NODE(d, "Less", NULL, to, height);
+    return NODE(d, "Where", NULL, NODE(d, "And", NULL, more, lower), to, height);
 }
 
-static void draft(Drafted *g, const ImageGraph *d)
+/* Resizes and crops the bytes; returns pixels [N, height, width, C] of whole numbers. */
+static char *draft_fit(OnnxDraft *d, const ImageGraph *of)
 {
-    static const int64_t perm[RANK] = { 0, 3, 1, 2 };
-    const int64_t bytes[RANK] = { -1, d->height, d->width, d->channels };
-    const int64_t planes[RANK] = { -1, d->channels, d->height, d->width };
+    const int64_t target[] = { of->height, of->width }, zero = 0, one = 1;
+    const char *size = of->stretch ? onnx_draft_ints(d, target, 2) : draft_size(d, of);
+    char *to = NODE(d, "Gather", NULL, size, onnx_draft_ints(d, &zero, 1)),
+         *width = NODE(d, "Gather", NULL, size, onnx_draft_ints(d, &one, 1)), *first = draft_first(d, of, to, width);
+    char *x = NODE(d, "Transpose", onnx_draft_ints_attribute(d, "perm", to_planes, 4), of->input);
+
+    x = NODE(d, "Cast", onnx_draft_int_attribute(d, "to", TYPE(FLOAT)), x);
+    x = draft_pass(d, of, x, 2, first);
+    x = draft_pass(d, of, x, 3, width);
+    x = draft_pass(d, of, x, 2, to);
+    if (!of->stretch)
+        x = draft_crop(d, of, x, size);
+    x = NODE(d, "Transpose", onnx_draft_ints_attribute(d, "perm", to_pixels, 4), x);
+    return NODE(d, "Cast", onnx_draft_int_attribute(d, "to", TYPE(DOUBLE)), x);
+}
+
+static void draft(OnnxDraft *d, const ImageGraph *of)
+{
+    static const char *const open[] = { "N", "height", "width", NULL }, *const batch[] = { "N", NULL, NULL, NULL };
+    const int64_t bytes[] = { -1, of->height, of->width, of->channels },
+                  planes[] = { -1, of->channels, of->height, of->width };
     const double most = 255;
-    char *x;
+    char *x = draft_fit(d, of);
 
-    onnx__graph_proto__init(&g->graph);
-    g->graph.name = lent("preprocess");
-    g->graph.node = g->nodes;
-    g->graph.initializer = g->constants;
-    g->input = describe(&g->info[0], d->input, TYPE(UINT8), bytes);
-    g->output = describe(&g->info[1], d->output, d->dtype, d->nhwc ? bytes : planes);
-    g->graph.input = &g->input;
-    g->graph.output = &g->output;
-    g->graph.n_input = g->graph.n_output = 1;
-    x = add_cast(g, lent(d->input), TYPE(DOUBLE));
-    x = add_node(g, "Div", x, add_constant(g, &most, 1));
-    x = add_node(g, "Sub", x, add_constant(g, d->mean, d->channels));
-    x = add_node(g, "Div", x, add_constant(g, d->std, d->channels));
-    x = add_cast(g, x, d->dtype);
-    add_node(g, d->nhwc ? "Identity" : "Transpose", x, NULL);
-    g->out[NODES - 1] = lent(d->output);
-    if (!d->nhwc) {
-        Onnx__AttributeProto *a = add_attribute(g, "perm", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
-
-        memcpy(g->perm, perm, sizeof perm);
-        a->ints = g->perm;
-        a->n_ints = RANK;
-    }
+    d->graph.input[d->graph.n_input++] = onnx_draft_value(d, of->input, TYPE(UINT8), 4, bytes, open);
+    d->graph.output[d->graph.n_output++] =
+        onnx_draft_value(d, of->output, of->dtype, 4, of->nhwc ? bytes : planes, batch);
+    x = NODE(d, "Div", NULL, x, onnx_draft_numbers(d, &most, 1));
+    x = NODE(d, "Sub", NULL, x, onnx_draft_numbers(d, of->mean, (size_t)of->channels));
+    x = NODE(d, "Div", NULL, x, onnx_draft_numbers(d, of->std, (size_t)of->channels));
+    x = NODE(d, "Cast", onnx_draft_int_attribute(d, "to", of->dtype), x);
+    (void)onnx_draft_node(d, of->nhwc ? "Identity" : "Transpose", (const char *const[DRAFT_INPUTS]){ x },
+                          of->nhwc ? NULL : onnx_draft_ints_attribute(d, "perm", to_planes, 4), of->output);
 }
 
-Status image_graph_write(const ImageGraph *d, const char *path)
+Status image_graph_write(const ImageGraph *of, const char *path)
 {
-    Drafted *g = calloc(1, sizeof *g);
-    Status st;
+    OnnxDraft d = { 0 };
+    Status st = onnx_draft_open(&d, ROOM);
 
-    if (!g)
-        return FAIL_NOMEM();
-    draft(g, d);
-    st = preprocess_write_graph(&g->graph, OPSET, path);
-    free(g);
+    if (!st) {
+        draft(&d, of);
+        st = onnx_draft_write(&d, OPSET, path);
+    }
+    onnx_draft_close(&d);
     return st;
 }

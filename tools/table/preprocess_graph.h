@@ -17,8 +17,5 @@ typedef struct {
  * 1], by their names: float64 where they are numeric (a missing one is NaN), string where they hold categories
  * (missing: a text of table_missing).  Ids are those of table_id.  It has operators of opset 19. */
 Status preprocess_write(const Table *t, const FeatureTensor *tensor, int n, const char *path) CHECKED;
-struct Onnx__GraphProto;
-/* Writes a model of the graph, for that opset. */
-Status preprocess_write_graph(struct Onnx__GraphProto *graph, int opset, const char *path) CHECKED;
 
 #endif
