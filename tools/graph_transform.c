@@ -6,6 +6,7 @@
 #include "exec/inspect/operators.h"
 #include "exec/inspect/simulate.h"
 #include "exec/inspect/step_times.h"
+#include "exec/inspect/summary.h"
 #include "exec/inspect/transform.h"
 #include "exec/inspect/transform_build.h"
 #include "exec/inspect/verify.h"
@@ -30,7 +31,9 @@ static const Flag flags[] = {
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },
-    { "json", NULL, "the report, or the table of --parameters or --simulate, as JSON" },
+    { "summary", NULL, "print the layers of the model: outputs, parameters, FLOPs; for a batch of 1, or --batch-size" },
+    { "depth", "N", "with --summary: components of a layer's name, \"layer1.0\" has two [all]" },
+    { "json", NULL, "the report, or the table of --parameters, --summary or --simulate, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
     { "simulate", "CLUSTER.json",
       "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/simulate.md)" },
@@ -129,6 +132,10 @@ static Status graph_transform_check_flags(const Args *a, const Options *o)
         return FAIL(E_INVALID, "--with-respect-to: give --gradient-of OUTPUT");
     if (args_has(a, "parameters"))
         return check_alone(a, graphs, "--parameters prints a table and shows no graph (=FILE names what is trained)");
+    if (args_has(a, "summary"))
+        return check_alone(a, graphs, "--summary prints a table and shows no graph");
+    if (args_has(a, "depth"))
+        return FAIL(E_INVALID, "--depth N goes with --summary");
     if (!args_has(a, "verify"))
         return ST_OK;
     TRY(check_alone(a, shown, "--verify compares and shows no graph"));
@@ -177,6 +184,8 @@ static Status verify(const Graph *model, const Options *o)
         if (v.row[i].not_a_number)
             st = FAIL(E_INTERNAL, "'%s' holds NaN in both graphs, which proves nothing: choose another --seed",
                       v.row[i].name);
+    if (!st)
+        puts("agrees: the partitioned graph computes what one replica does");
     arena_free(a);
     return st;
 }
@@ -199,6 +208,24 @@ static Status find_parameters(Report *report, const Graph *model, const Options 
     st = transform_run(&g, sized, o, "find-parameters", report);
     graph_free(g);
     graph_free(sized);
+    return st;
+}
+
+static Status show_summary(const Graph *model, const Args *a, const Options *o)
+{
+    BatchOptions batch = *batch_options(&o->build);
+    Options one = *o;
+    int64_t depth;
+    Graph *g;
+    Status st;
+
+    TRY(args_int(&depth, a, "depth", 0, 1, 1000));
+    batch.batch = batch.batch ? batch.batch : 1;
+    one.build.batch = &batch;
+    TRY(transform_check_model(model));
+    TRY(transform_run(&g, model, &one, "find-parameters", NULL));
+    st = summary_print(stdout, g, (int)depth, args_has(a, "json"));
+    graph_free(g);
     return st;
 }
 
@@ -365,6 +392,8 @@ static Status graph_transform_run(const Args *a)
         st = write_training(model, onnx, a, o);
     else if (args_has(a, "parameters"))
         st = show_parameters(model, a, o);
+    else if (args_has(a, "summary"))
+        st = show_summary(model, a, o);
     else if (args_has(a, "simulate"))
         st = show_simulation(model, a, o);
     else

@@ -104,7 +104,7 @@ for norm in 0 1; do says 'sends 68.' "$graph_transform" "${train[@]}" --clip-nor
 
 # The graph is checked against the whole one, and is read again as it was written.
 for net in mlp fashion_cnn transformer; do
-    says 'largest relative difference' "$graph_transform" "models/$net.onnx" --loss cross-entropy --optimizer adam --clip-norm 1 \
+    says 'agrees: the partitioned graph computes what one replica does' "$graph_transform" "models/$net.onnx" --loss cross-entropy --optimizer adam --clip-norm 1 \
         --batch-size 6 --devices 'cpu*3' --replicas 4 --shard optimizer --verify
 done
 cut=("${train[@]}" --devices 'cpu*3' --shard optimizer)
