@@ -217,10 +217,13 @@ static void describe(char text[NETWORK_VALUE_TEXT], const char *name, const Shap
 ValueId net_input(Net *n, const char *name, DType dtype, Shape s, const char *const symbol[MAX_RANK])
 {
     const ValueId v = graph_add_input(n->g, name, dtype, &s);
+    const size_t len = strlen(n->input);
+    char text[NETWORK_VALUE_TEXT];
 
     if (has_value(v))
         value(n->g, v)->dim_param = graph_copy_symbols(n->g, symbol);
-    describe(n->input, name, &s, symbol);
+    describe(text, name, &s, symbol);
+    snprintf(n->input + len, sizeof n->input - len, "%s%s", len ? ", " : "", text);
     return v;
 }
 

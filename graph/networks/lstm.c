@@ -1,10 +1,11 @@
 /* lstm: layers of LSTM over a sequence, whose last state one Linear reads; for texts and series.
  *
  *     --inputs F    x [N, T, F], a step of F numbers at each time
- *     --vocab V     tokens [N, T], ids that an Embedding turns into `width` numbers
+ *     --vocab V     tokens [N, T], ids that an Embedding turns into `width` numbers, and lengths [N]
  *
  * The last state, not all of them, feeds the Linear, because a sequence has one class or one row of numbers.  T is
- * open.
+ * open.  Texts differ in length and are padded, so `lengths` says where each one ends: behind many steps of padding a
+ * network learns nothing.
  *
  * Weights have PyTorch's layout, gates in the order input, forget, cell, output.  ONNX has input, output, forget, cell,
  * so each layer begins with nodes that reorder them; runtimes compute these once. */
@@ -36,8 +37,9 @@ static ValueId gates(Net *n, const char *what, int layer, Shape s, int64_t hidde
     return NODE(n, PATH, Concat, ATTRS(INT("axis", 0)), g[0], g[3], g[1], g[2]);
 }
 
-/* One layer over x [T, N, F]: *all are its states [T, N, hidden], *last is the last one [1, N, hidden]. */
-static void lstm_layer(Net *n, ValueId x, int layer, int64_t hidden, ValueId *all, ValueId *last)
+/* One layer over x [T, N, F], of which the first lengths[N] steps count (NO_VALUE: all): *all are its states [T, N,
+ * hidden], *last is the last one [1, N, hidden]. */
+static void lstm_layer(Net *n, ValueId x, ValueId lengths, int layer, int64_t hidden, ValueId *all, ValueId *last)
 {
     const int64_t in = net_dim(n, x, -1), rows = GATES * hidden;
     const ValueId first = INTS_OF(n, PATH, 0), second = INTS_OF(n, PATH, 1);
@@ -48,7 +50,8 @@ static void lstm_layer(Net *n, ValueId x, int layer, int64_t hidden, ValueId *al
     b[0] = gates(n, "bias_ih", layer, SHAPE(rows), hidden);
     b[1] = gates(n, "bias_hh", layer, SHAPE(rows), hidden);
     bias = NODE(n, PATH, Unsqueeze, NULL, NODE(n, PATH, Concat, ATTRS(INT("axis", 0)), b[0], b[1]), first);
-    net_multi(n, PATH, &op_LSTM, ATTRS(INT("hidden_size", hidden)), 4, (const ValueId[]){ x, w, r, bias }, 2, y);
+    net_multi(n, PATH, &op_LSTM, ATTRS(INT("hidden_size", hidden)), has_value(lengths) ? 5 : 4,
+              (const ValueId[]){ x, w, r, bias, lengths }, 2, y);
     *all = NODE(n, PATH, Squeeze, NULL, y[0], second);
     *last = y[1];
 }
@@ -56,17 +59,18 @@ static void lstm_layer(Net *n, ValueId x, int layer, int64_t hidden, ValueId *al
 static void build(Net *n, const NetworkSizes *s)
 {
     static const char *const open[MAX_RANK] = { "N", "T" };
-    ValueId x, last = NO_VALUE;
+    ValueId x, lengths = NO_VALUE, last = NO_VALUE;
 
     if (s->vocab) {
         x = net_input(n, "tokens", DT_INT64, SHAPE(NET_BATCH, STEPS), open);
+        lengths = net_input(n, "lengths", DT_INT32, SHAPE(NET_BATCH), open);
         x = net_embedding(n, x, "embedding", s->vocab, s->width, net_normal(1));
     } else {
         x = net_input(n, "x", DT_FLOAT32, SHAPE(NET_BATCH, STEPS, s->inputs), open);
     }
     x = NODE(n, PATH, Transpose, ATTRS(INTS("perm", 3, ((const int64_t[]){ 1, 0, 2 }))), x);
     for (int i = 0; i < s->layers; i++) {
-        lstm_layer(n, x, i, s->width, &x, &last);
+        lstm_layer(n, x, lengths, i, s->width, &x, &last);
         if (i + 1 < s->layers)
             x = net_dropout(n, x, PATH, s->dropout);
     }
@@ -76,7 +80,7 @@ static void build(Net *n, const NetworkSizes *s)
 }
 
 DEFINE_NETWORK(lstm, .help = "LSTM over sequences of tokens or numbers, for texts and series", .data = "FILE.npz",
-               .data_of_ids = "FILE.csv,text=COLUMN,target=COLUMN",
+               .data_of_ids = "FILE.csv,text=COLUMN,target=COLUMN --lengths lengths",
                .takes = { [NETWORK_inputs] = "",
                           [NETWORK_vocab] = "",
                           [NETWORK_classes] = "",

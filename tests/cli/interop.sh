@@ -24,8 +24,11 @@ check "all models were tried" test "$(grep -c . "$DIR/log")" = "$(ls models/*.on
 # The networks of dpexec new, as they begin.
 mkdir "$DIR/new"
 check "networks" "$python" tests/cli/new.py make "$dpexec" "$DIR/new"
+"$python" -c "import numpy, sys; numpy.save(sys.argv[1], numpy.array([2, 5, 1], numpy.int32))" "$DIR/lengths.npy"
 for model in "$DIR"/new/*.onnx; do
-    says "outputs agree" "$python" tests/interop/compare.py "$dpexec" "$model" --size T=5
+    others=()
+    case $model in */texts.onnx) others=(--no-reference) ;; esac     # onnx.reference (1.22) ignores an LSTM's sequence_lens
+    says "outputs agree" "$python" tests/interop/compare.py "$dpexec" "$model" --size T=5 --input lengths="$DIR/lengths.npy" "${others[@]}"
 done
 
 # What draws random numbers for anything else is kept, and said.

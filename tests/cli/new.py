@@ -69,7 +69,7 @@ def data(name):
         ids = rng.integers(0, s["vocab"], (n, length + 1))
         return {"tokens": ids[:, :-1], "target": ids[:, 1:]}
     if network == "lstm" and "vocab" in s:
-        return {"tokens": rng.integers(0, s["vocab"], (n, steps)), "target": classes()}
+        return {"tokens": rng.integers(0, s["vocab"], (n, steps)), "lengths": rng.integers(1, steps + 1, n), "target": classes()}
     if network == "lstm":
         return {"x": rng.standard_normal((n, steps, s["inputs"])), "target": rng.standard_normal((n, s["outputs"]))}
     if network == "mlp":
@@ -267,10 +267,10 @@ def modules():
             self.lstm = nn.LSTM(s.get("inputs") or s["width"], s["width"], s["layers"], batch_first=True)
             self.fc = nn.Linear(s["width"], s["classes"] or s["outputs"])
 
-        def forward(self, x):
-            if hasattr(self, "embedding"):
-                x = self.embedding(x)
-            return self.fc(self.lstm(x)[0][:, -1])
+        def forward(self, x, lengths=None):
+            if lengths is None:
+                return self.fc(self.lstm(x)[0][:, -1])
+            return self.fc(self.lstm(self.embedding(x))[0][torch.arange(len(x)), lengths - 1])
 
     class Gpt(transformers.GPT2LMHeadModel):
         def __init__(self, s):
@@ -302,10 +302,10 @@ def losses(folder, name):
         raise SystemExit(f"{name}: other names or shapes than the module's: {sorted(set(state) ^ set(held))[:8]}")
     net.load_state_dict({k: torch.tensor(v).double() for k, v in held.items()}, strict=False)
     arrays = np.load(f"{folder}/{name}.npz")
-    x, target = (torch.tensor(arrays[k]) for k in arrays.files)
+    *inputs, target = (torch.tensor(arrays[k]) for k in arrays.files)
     optimizer, out = torch.optim.SGD(net.parameters(), RATE), []
-    for at in range(0, len(x), BATCH):
-        y, t = net(x[at:at + BATCH]), target[at:at + BATCH]
+    for at in range(0, len(target), BATCH):
+        y, t = net(*(x[at:at + BATCH] for x in inputs)), target[at:at + BATCH]
         value = functional.mse_loss(y, t) if loss == "mse" else functional.cross_entropy(y.movedim(-1, 1) if network == "gpt" else y, t)
         optimizer.zero_grad()
         value.backward()

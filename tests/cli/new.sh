@@ -42,6 +42,15 @@ check "defaults of each network" grep -q -- "--classes 1000" "$DIR/says.log"
 # The network's own parameters are trained, all of them, and no number of its formulas is.
 says "trains 27,748 numbers in 32 tensors" "$dpexec" train "$DIR/vit.onnx" --data "$DIR/vit.npz" --loss cross-entropy --steps 1 --threads 1
 
+# ---- texts of unequal length: what follows the end of a text changes nothing ----
+{ echo review,label; for i in 1 2 3 4; do printf 'good film %s,good\nbad,bad\n' $i; done; } >"$DIR/reviews.csv"
+check "texts" "$dpexec" new lstm --vocab 256 --classes 2 --width 8 -o "$DIR/lstm.onnx"
+for block in 12 40; do
+    check "texts in $block" "$dpexec" train "$DIR/lstm.onnx" --data "$DIR/reviews.csv,text=review,target=label,block=$block" --lengths lengths \
+        --loss cross-entropy --batch-size 4 --epochs 2 --dtype float64 --threads 1 --out "$DIR/padded$block"
+done
+check "as much padding as you like" near "$(losses "$DIR/padded12")" "$(losses "$DIR/padded40")"
+
 # ---- dropout draws in training alone ----
 check "dropout" "$dpexec" new gpt --vocab 20 --layers 1 --width 16 --heads 2 --block 8 --dropout 0.2 -o "$DIR/dropout.onnx"
 check "trains with it" "$dpexec" train "$DIR/dropout.onnx" --data "$DIR/gpt.npz" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/dropped"
