@@ -57,6 +57,12 @@ refused 2 "--map x=age+price: column 'price' is the target" \
     "$dpexec" train one.onnx --data people.csv,target=price --map x=age+price --loss mse "${how[@]}"
 refused 2 "--map x=age+age: column 'age' is given twice" \
     "$dpexec" train one.onnx --data people.csv,target=price --map x=age+age --loss mse "${how[@]}"
+refused 2 "people.csv: target=price: it is given twice" \
+    "$dpexec" train two.onnx --data people.csv,target=price+price --map x=age+size --loss mse "${how[@]}"
+refused 2 "people.csv: target=weight: no such column (has: 'age'" \
+    "$dpexec" train two.onnx --data people.csv,target=price+weight+rent --map x=age+size --loss mse "${how[@]}"
+refused 2 "the columns make 1 feature, the model's input 'x' takes 2: 'size'" \
+    "$dpexec" train two.onnx --data people.csv,target=price+rent,drop=user+city+owns+grade+age --loss mse "${how[@]}"
 refused 2 "several targets are numbers, and column 'owns' holds categories, such as " \
     "$dpexec" train two.onnx --data people.csv,target=price+owns --map x=age+size --loss mse "${how[@]}"
 refused 2 "a class loss takes one column of classes" \

@@ -294,8 +294,9 @@ Status csv_check(const TableSource *s, const FeatureTensor *to, const SourceCont
                                     to->id_bytes || col->width == 1 ? "%s'%.40s'" : "%s'%.40s' %d", k ? ", " : "",
                                     col->name, col->width);
         }
-        return FAIL(E_INVALID, "%s: the columns make %d %s, the model's input '%s' takes %lld: %s", s->t->path, width,
-                    to->id_bytes ? "ids" : "features", in->name, to->rank == 1 ? 1LL : (long long)in->dim[1], list);
+        return FAIL(E_INVALID, "%s: the columns make %d %s%s, the model's input '%s' takes %lld: %s", s->t->path, width,
+                    to->id_bytes ? "id" : "feature", width == 1 ? "" : "s", in->name,
+                    to->rank == 1 ? 1LL : (long long)in->dim[1], list);
     }
     for (int i = 0; i < to->n && in && to->id_bytes; i++)
         TRY(check_ids(s->t, to->column[i], in, rows));

@@ -130,9 +130,9 @@ Status table_add_column(Table *t, const char *name) CHECKED;
 Status table_load(Table *t, const json_t *fitted) CHECKED;
 /* Finds a column's category, which it adds, up to one more than it may have; *out is NULL from then on. */
 Status table_category(Category **out, Table *t, Column *col, const char *text) CHECKED;
-/* Makes the columns of a list the targets, and returns false, with the name's beginning in *wrong, where there is no
- * such column. */
-Status table_set_targets(bool *good, const char **wrong, Table *t, const char *list) CHECKED;
+/* Makes the columns of a list the targets.  *problem, NULL if there is none, is that of the name at *wrong: no column
+ * has it, or it is given twice. */
+Status table_set_targets(const char **problem, const char **wrong, Table *t, const char *list) CHECKED;
 /* The category that is already there; NULL: none. */
 Category *table_find_category(const Column *col, const char *text);
 /* Sets the features of each column.  E_UNSUPPORTED: too many. */

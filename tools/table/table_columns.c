@@ -92,17 +92,17 @@ const char *table_names(char text[TABLE_NAMES], const Table *t)
     return text;
 }
 
-Status table_set_targets(bool *good, const char **wrong, Table *t, const char *list)
+Status table_set_targets(const char **problem, const char **wrong, Table *t, const char *list)
 {
     if (!(t->targets = ARENA_NEW(t->arena, int, t->n + 1)))
         return FAIL_NOMEM();
-    *good = true;
-    for (const char *at = list; *at && *good;) {
+    *problem = NULL;
+    for (const char *at = list; *at;) {
         Column *col;
 
         *wrong = at;
         col = table_take_name(t, &at);
-        if (!(*good = col && !col->target))
+        if ((*problem = !col ? "no such column" : col->target ? "it is given twice" : NULL))
             break;
         col->target = true;
         t->targets[t->n_targets++] = (int)(col - t->column);

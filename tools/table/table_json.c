@@ -99,8 +99,7 @@ Status table_load(Table *t, const json_t *fitted)
     const json_t *columns = json_object_get(fitted, "columns");
     const char *target = json_string_value(json_object_get(fitted, "target"));
     const char *decimal = json_string_value(json_object_get(fitted, "decimal"));
-    const char *wrong;
-    bool good = true;
+    const char *problem = NULL, *wrong;
     Status st = ST_OK;
 
     if (!json_is_array(columns) || json_array_size(columns) > CSV_MOST_COLUMNS)
@@ -109,10 +108,10 @@ Status table_load(Table *t, const json_t *fitted)
     t->decimal_comma = decimal && !strcmp(decimal, "comma");
     for (size_t i = 0; i < json_array_size(columns) && !st; i++)
         st = load_column(t, json_array_get(columns, i));
-    st = st || !target ? st : table_set_targets(&good, &wrong, t, target);
+    st = st || !target ? st : table_set_targets(&problem, &wrong, t, target);
     for (int i = 0; i < t->n_targets; i++)
-        good &= t->column[t->targets[i]].kind != COLUMN_DROPPED;
-    if (!st && !good)
+        problem = t->column[t->targets[i]].kind == COLUMN_DROPPED ? "it is dropped" : problem;
+    if (!st && problem)
         st = FAIL(E_IO, "no column holds the target '%.60s'", target);
     st = st ? st : table_place_features(t);
     return status_prefix(st, "the run's table");

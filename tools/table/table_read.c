@@ -198,13 +198,12 @@ static void find_kind(Column *col, const Survey *s, bool given, Problems *wrong)
 
 static Status find_targets(Table *t, const char *list, Problems *wrong)
 {
-    const char *unknown;
+    const char *problem, *at;
     char names[TABLE_NAMES];
-    bool good;
 
-    TRY(table_set_targets(&good, &unknown, t, list ? list : "target"));
-    if (!good && list)
-        problems_add(wrong, "target=%s: no such column, or given twice (has: %s)", unknown, table_names(names, t));
+    TRY(table_set_targets(&problem, &at, t, list ? list : "target"));
+    if (problem && list)
+        problems_add(wrong, "target=%.*s: %s (has: %s)", (int)strcspn(at, "+"), at, problem, table_names(names, t));
     return ST_OK;
 }
 
