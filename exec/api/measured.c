@@ -261,6 +261,16 @@ static Status damaged_sums(const char *name)
     return FAIL(E_IO, "the checkpoint's '%s' is not what training measured", name);
 }
 
+/* Has a checkpoint's tensor the type and shape of the metric's sums? */
+static bool are_sums(const MetricDef *def, const Tensor *t)
+{
+    if (t->dtype != DT_FLOAT64 && t->dtype != DT_INT64)
+        return false;
+    if (!def->table)
+        return t->shape.rank == 0;
+    return t->shape.rank == 2 && t->shape.dim[0] == (def->lines ? def->lines : t->shape.dim[1]);
+}
+
 /* Reads metric k's sums and weight; `weight`: of a checkpoint with a single metric. */
 static Status read_sums(MetricSums *m, const dpx_trainer *t, Arena *a, const Checkpoint *c, int k, double weight)
 {
@@ -270,7 +280,7 @@ static Status read_sums(MetricSums *m, const dpx_trainer *t, Arena *a, const Che
 
     if (!like)
         return FAIL_NOMEM();
-    if (like->dtype != DT_FLOAT64 && like->dtype != DT_INT64)
+    if (!are_sums(recipes_of(t)->metric[k].def, like))
         return damaged_sums(name);
     if (at >= 0 && (c->tensor[at].tensor.dtype != DT_FLOAT64 || tensor_numel(&c->tensor[at].tensor) != 1))
         return damaged_sums(of_weight);

@@ -21,7 +21,8 @@ typedef struct {
     bool binary;       /* for binary losses, too */
     bool soft;         /* takes probabilities; false: the most probable class is the target */
     bool falls;        /* smaller is better */
-    bool table;        /* b->sum is a tensor, whose elements add up one by one */
+    bool table;        /* b->sum is a matrix, whose elements add up one by one */
+    int64_t lines;     /* of the table; 0: it is square */
     bool lists;        /* with b->exact, b->sum is float64 [..., 2], and batches append their pairs */
     void (*emit)(LossBody *b, const void *settings); /* as for a loss, without `weights` */
     /* Computes the value from the totals; NULL: sum / weight, or the table itself.  NaN from counts: it is not

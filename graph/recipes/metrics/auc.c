@@ -10,5 +10,5 @@ DEFINE_METRIC(auc,
                           .args = rank_args,
                           .flags = rank_flags,
                           RECIPE_SETTINGS(RankBins) },
-              .target = TARGET_CLASSES, .binary = true, .table = true, .lists = true, .emit = emit_ranks,
+              .target = TARGET_CLASSES, .binary = true, .table = true, .lines = 2, .lists = true, .emit = emit_ranks,
               .value = rank_auc, .bound = rank_auc_bound);

@@ -119,5 +119,5 @@ static double r2_metric_value(const MetricTotals *t)
 }
 
 DEFINE_METRIC(r2, .recipe = { .name = "r2", .help = "the coefficient of determination, the mean over outputs" },
-              .target = TARGET_VALUES, .table = true, .emit = r2_emit_metric, .value = r2_metric_value,
+              .target = TARGET_VALUES, .table = true, .lines = ROWS, .emit = r2_emit_metric, .value = r2_metric_value,
               .emit_merge = r2_emit_merge, .merge = r2_merge);
