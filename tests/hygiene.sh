@@ -37,6 +37,17 @@ check 'a library does not talk over its host' \
     "$(grep -nE '(^|[^a-zA-Z0-9_])(printf|puts|putchar|perror)\(|fprintf\(std(err|out)' $library)"
 check 'a library does not end its host' "$(grep -nE '(^|[^a-zA-Z0-9_])(_?exit|_Exit|abort|quick_exit)\(' $library)"
 check 'what cannot happen is an error or an assertion of a condition' "$(grep -nE 'assert\((0|false|!"|NULL)' $library)"
+# A tool links the library's archive: a second definition silently takes the place of the first.
+check 'a function that is not static is defined in one file (plug-ins stand alone)' \
+    "$(echo "$library" $tools | tr ' ' '\n' | grep '\.c$' | grep -v /plugin/ | xargs awk '
+    FNR == 1 || /^$/ || /;$/ || /^}/ { head = "" }
+    /^[A-Za-z_].*\(/ && head == "" { head = $0 }
+    (/^\{$/ || /\) \{ .*\}$/) && head != "" {
+        if (head !~ /^static/ && match(head, /[A-Za-z_0-9]+\(/))
+            print substr(head, RSTART, RLENGTH - 1), FILENAME
+        head = ""
+    }' | sort -u | awk '{ files[$1] = files[$1] " " $2 } ++n[$1] == 2 { twice[$1] }
+    END { for (name in twice) if (name != "main") print name ":" files[name] }')"
 check 'a file of more than 800 lines has a seam' "$(wc -l $sources | awk '$1 > 800 && $2 != "total"')"
 # As .clang-format lays them out: a function's braces stand alone in column 0.
 check 'a function of more than 60 lines has a seam' "$(echo "$library" "$device" $tools "$tests" | tr ' ' '\n' | xargs awk '

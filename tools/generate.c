@@ -108,8 +108,8 @@ static Status set_lengths(const Args *a, const dpx_model *model, int64_t window)
 }
 
 /* Opens model and trainer, encodes the prompt and writes. */
-static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, Tokenizer **tokenizer, Generator **g,
-                       TokenIds *text, Progress *progress)
+static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, Tokenizer **tokenizer,
+                       TextGenerator **g, TokenIds *text, Progress *progress)
 {
     const char *prompt = args_value(a, "prompt") ? args_value(a, "prompt") : "\n";
     int64_t tokens, window, most; /* most: that the file allows */
@@ -134,10 +134,10 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (!*dpx_options_get(a->options, "input-shape"))
         TRY(set_lengths(a, *model, window));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
-    TRY(generator_open(g, *model, *trainer, window));
+    TRY(text_generator_open(g, *model, *trainer, window));
     fputs(prompt, stdout);
     begun = seconds_now();
-    TRY(generator_write(*g, text, tokens, &how, print_token, *tokenizer));
+    TRY(text_generator_write(*g, text, tokens, &how, print_token, *tokenizer));
     putchar('\n');
     if (!progress->quiet)
         progress_line(progress, "%lld tokens, %.1f a second", (long long)tokens,
@@ -150,7 +150,7 @@ int run_generate(const Args *a)
     dpx_model *model = NULL;
     dpx_trainer *trainer = NULL;
     Tokenizer *tokenizer = NULL;
-    Generator *g = NULL;
+    TextGenerator *g = NULL;
     TokenIds text = { 0 };
     Progress progress;
     Status st;
@@ -158,7 +158,7 @@ int run_generate(const Args *a)
     progress_start(&progress, args_has(a, "quiet"));
     st = generate(a, &model, &trainer, &tokenizer, &g, &text, &progress);
     progress_end(&progress);
-    generator_free(g);
+    text_generator_free(g);
     tokenizer_free(tokenizer);
     free(text.id);
     dpx_trainer_free(trainer);

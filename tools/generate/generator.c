@@ -10,7 +10,7 @@ enum { MOST_INPUTS = 16, SHORTEST = 16 };
 
 typedef enum { GETS_TOKENS, GETS_MASK, GETS_POSITIONS } Content;
 
-struct Generator {
+struct TextGenerator {
     dpx_trainer *trainer;
     int n, n_outputs;
     dpx_tensor input[MOST_INPUTS], *output;
@@ -21,7 +21,7 @@ struct Generator {
     int64_t vocabulary; /* of score and room */
 };
 
-static Status add_input(Generator *g, const dpx_info *in, int64_t *open_window)
+static Status add_input(TextGenerator *g, const dpx_info *in, int64_t *open_window)
 {
     dpx_tensor *t = &g->input[g->n];
 
@@ -39,9 +39,9 @@ static Status add_input(Generator *g, const dpx_info *in, int64_t *open_window)
     return ST_OK;
 }
 
-Status generator_open(Generator **out, const dpx_model *model, dpx_trainer *trainer, int64_t window)
+Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, int64_t window)
 {
-    Generator *g = calloc(1, sizeof *g);
+    TextGenerator *g = calloc(1, sizeof *g);
     int tokens = 0;
     Status st = ST_OK;
 
@@ -65,13 +65,13 @@ Status generator_open(Generator **out, const dpx_model *model, dpx_trainer *trai
         if (!(g->input[i].data = calloc((size_t)g->window, sizeof(int64_t))))
             st = FAIL_NOMEM();
     if (st)
-        generator_free(g);
+        text_generator_free(g);
     else
         *out = g;
     return st;
 }
 
-void generator_free(Generator *g)
+void text_generator_free(TextGenerator *g)
 {
     if (!g)
         return;
@@ -95,7 +95,7 @@ static void put(dpx_tensor *t, int64_t at, int64_t x)
 }
 
 /* Fills the inputs with the last tokens of a text; *seen: how many. */
-static void fill(Generator *g, const TokenIds *text, int64_t *seen)
+static void fill(TextGenerator *g, const TokenIds *text, int64_t *seen)
 {
     const int64_t all = (int64_t)text->n, n = all < g->window ? all : g->window;
     int64_t length = SHORTEST;
@@ -116,7 +116,7 @@ static void fill(Generator *g, const TokenIds *text, int64_t *seen)
 }
 
 /* Copies the scores behind token `at` out of the first output. */
-static Status read_scores(Generator *g, int64_t at)
+static Status read_scores(TextGenerator *g, int64_t at)
 {
     const dpx_tensor *y = &g->output[0];
     const int64_t length = g->input[0].dim[1];
@@ -142,7 +142,8 @@ static Status read_scores(Generator *g, int64_t at)
     return ST_OK;
 }
 
-Status generator_write(Generator *g, TokenIds *text, int64_t n, const Sampling *how, GeneratorSink *take, void *user)
+Status text_generator_write(TextGenerator *g, TokenIds *text, int64_t n, const Sampling *how, TextGeneratorSink *take,
+                            void *user)
 {
     for (int64_t i = 0; i < n; i++) {
         int64_t seen, token;

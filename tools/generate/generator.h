@@ -6,18 +6,18 @@
 #include "tools/generate/sampling.h"
 #include "tools/text/tokenizer.h"
 
-typedef struct Generator Generator;
+typedef struct TextGenerator TextGenerator;
 
 /* Model and trainer are lent.  `window`: the most tokens that the model sees at once, where its input leaves that open;
  * longer texts are seen by their end.  E_INVALID: the model does not take tokens [batch, T] and give scores
  * [batch, T, vocabulary] or [batch, vocabulary, T].  Inputs whose names contain "mask" get ones, those with "position"
  * the numbers from 0. */
-Status generator_open(Generator **out, const dpx_model *model, dpx_trainer *trainer, int64_t window) CHECKED;
-void generator_free(Generator *g); /* NULL is legal */
+Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, int64_t window) CHECKED;
+void text_generator_free(TextGenerator *g); /* NULL is legal */
 /* Receives a token that was written. */
-typedef Status GeneratorSink(void *user, uint32_t token);
+typedef Status TextGeneratorSink(void *user, uint32_t token);
 /* Writes n tokens behind those of `text`, which must have one, and adds them to it. */
-Status generator_write(Generator *g, TokenIds *text, int64_t n, const Sampling *how, GeneratorSink *take,
-                       void *user) CHECKED;
+Status text_generator_write(TextGenerator *g, TokenIds *text, int64_t n, const Sampling *how, TextGeneratorSink *take,
+                            void *user) CHECKED;
 
 #endif

@@ -304,7 +304,7 @@ void close_run(Run *r, int failed)
     strata_free(&r->strata);
     run_dir_close(&r->dir);
     history_free(r->history);
-    generator_free(r->generator);
+    text_generator_free(r->generator);
     tokenizer_free(r->tokenizer);
     progress_close_log(&r->progress);
     free(r->progress.early);

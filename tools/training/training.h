@@ -64,7 +64,7 @@ typedef struct {
     bool resumed;         /* the bytes read to resume are not logged yet */
     int64_t sample_every; /* steps between texts that the model writes; 0: none */
     Tokenizer *tokenizer; /* of these; NULL: none was written yet */
-    Generator *generator;
+    TextGenerator *generator;
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
     double report_due; /* when it may be written again */
 } Run;

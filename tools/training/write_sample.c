@@ -17,7 +17,7 @@ static Status keep_ids(void *user, const uint32_t *id, size_t n, size_t done)
     return ST_OK;
 }
 
-/* A GeneratorSink: the ids are in the list. */
+/* A TextGeneratorSink: the ids are in the list. */
 static Status ignore_token(void *user, uint32_t token)
 {
     (void)user;
@@ -30,7 +30,7 @@ static Status open_sampler(Run *r)
     const char *source = source_value(&r->train.data->source, "tokenizer");
 
     TRY(tokenizer_open(&r->tokenizer, source ? source : "bytes"));
-    return status_prefix(generator_open(&r->generator, r->model, r->trainer, SAMPLE_WINDOW), "--sample-every");
+    return status_prefix(text_generator_open(&r->generator, r->model, r->trainer, SAMPLE_WINDOW), "--sample-every");
 }
 
 /* Prints the text of the tokens. */
@@ -71,7 +71,7 @@ Status write_sample(Run *r)
     st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), keep_ids, &ids, &replaced, &first);
     if (!st && !ids.n)
         st = FAIL(E_INVALID, "--sample-prompt has no token");
-    st = st ? st : generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
+    st = st ? st : text_generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
     st = st ? st : print_text(r, &ids);
     progress_resume(&r->progress);
     free(ids.id);
