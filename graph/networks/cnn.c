@@ -26,7 +26,7 @@ static void build(Net *n, const NetworkSizes *s)
     for (int level = 0; level < s->layers; level++) {
         for (int i = 0; i < CONVOLUTIONS; i++) {
             x = net_conv(n, x, net_path(n, "features.%d", at++),
-                         (ConvSize){ .out = s->width << level, .kernel = 3, .pad = 1 }, (Init){ NULL });
+                         (ConvSize){ .out = s->width << level, .kernel = 3, .pad = 1 }, (Init){ NULL, NULL });
             x = net_batch_norm(n, x, net_path(n, "features.%d", at++));
             x = NODE(n, net_path(n, "features.%d", at++), Relu, NULL, x);
         }
@@ -34,7 +34,7 @@ static void build(Net *n, const NetworkSizes *s)
     }
     x = net_global_pool(n, x, "avgpool");
     x = net_dropout(n, x, "dropout", s->dropout);
-    net_scores(n, s, net_linear(n, x, "classifier", s->classes, (Init){ NULL }));
+    net_scores(n, s, net_linear(n, x, "classifier", s->classes, (Init){ NULL, NULL }));
 }
 
 DEFINE_NETWORK(cnn, .help = "small VGG with batch-norm, for images", .data = "images:DIR",

@@ -76,7 +76,7 @@ static void build(Net *n, const NetworkSizes *s)
     }
     x = NODE(n, "", Squeeze, NULL, last, INTS_OF(n, "", 0));
     x = net_dropout(n, x, "dropout", s->dropout);
-    net_scores(n, s, net_linear(n, x, "fc", s->classes ? s->classes : s->outputs, (Init){ NULL }));
+    net_scores(n, s, net_linear(n, x, "fc", s->classes ? s->classes : s->outputs, (Init){ NULL, NULL }));
 }
 
 DEFINE_NETWORK(lstm, .help = "LSTM over sequences of tokens or numbers, for texts and series", .data = "FILE.npz",

@@ -16,11 +16,12 @@ static void build(Net *n, const NetworkSizes *s)
     ValueId x = net_input(n, "x", DT_FLOAT32, SHAPE(NET_BATCH, s->inputs), (const char *const[MAX_RANK]){ "N" });
 
     for (int64_t i = 1; i <= s->layers; i++) {
-        x = net_linear(n, x, net_path(n, "fc%d", (int)i), s->width, (Init){ NULL });
+        x = net_linear(n, x, net_path(n, "fc%d", (int)i), s->width, (Init){ NULL, NULL });
         x = NODE(n, "relu", Relu, NULL, x);
         x = net_dropout(n, x, "dropout", s->dropout);
     }
-    x = net_linear(n, x, net_path(n, "fc%d", (int)s->layers + 1), s->classes ? s->classes : s->outputs, (Init){ NULL });
+    x = net_linear(n, x, net_path(n, "fc%d", (int)s->layers + 1), s->classes ? s->classes : s->outputs,
+                   (Init){ NULL, NULL });
     net_scores(n, s, x);
 }
 

@@ -50,7 +50,7 @@ static void build(Net *n, const NetworkSizes *s, const int blocks[4], bool bottl
             x = block(n, x, net_path(n, "layer%d.%d", stage + 1, i), s->width << stage, stage && !i ? 2 : 1,
                       bottleneck);
     x = net_global_pool(n, x, "avgpool");
-    net_scores(n, s, net_linear(n, x, "fc", s->classes, (Init){ NULL }));
+    net_scores(n, s, net_linear(n, x, "fc", s->classes, (Init){ NULL, NULL }));
 }
 
 static void build_18(Net *n, const NetworkSizes *s) { build(n, s, (const int[4]){ 2, 2, 2, 2 }, false); }

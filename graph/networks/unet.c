@@ -27,7 +27,7 @@ static ValueId double_conv(Net *n, ValueId x, const char *path, int64_t out)
 {
     for (int i = 0; i < 6; i += 3) {
         x = net_conv(n, x, net_path(n, "%s.double_conv.%d", path, i), (ConvSize){ .out = out, .kernel = 3, .pad = 1 },
-                     (Init){ NULL });
+                     (Init){ NULL, NULL });
         x = net_batch_norm(n, x, net_path(n, "%s.double_conv.%d", path, i + 1));
         x = NODE(n, net_path(n, "%s.double_conv.%d", path, i + 2), Relu, NULL, x);
     }
@@ -53,8 +53,9 @@ static void build(Net *n, const NetworkSizes *s)
         x = double_conv(n, x, net_path(n, "up%d.conv", i), out);
     }
     x = net_dropout(n, x, "dropout", s->dropout);
-    net_scores(n, s,
-               net_conv(n, x, "outc.conv", (ConvSize){ .out = s->classes, .kernel = 1, .bias = true }, (Init){ NULL }));
+    net_scores(
+        n, s,
+        net_conv(n, x, "outc.conv", (ConvSize){ .out = s->classes, .kernel = 1, .bias = true }, (Init){ NULL, NULL }));
 }
 
 DEFINE_NETWORK(unet, .help = "U-Net with batch-norm, for segmentation: classes of pixels", .data = "FILE.npz",

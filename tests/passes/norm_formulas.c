@@ -23,8 +23,8 @@ static const char *const shapes[] = {
     "  %m = Identity(%mean)\n  %v = Identity(%variance)\n",
     "  %m = Reshape(%mean, %row)\n  %v = Reshape(%variance, %row)\n",
     "  %m = Unsqueeze(%mean, %axis)\n  %v = Unsqueeze(%variance, %axis)\n",
-    "  %mc = Cast(%mean) {to=1}\n  %m = Reshape(%mc, %row)\n  %vc = Cast(%variance) {to=1}\n"
-    "  %v = Unsqueeze(%vc, %axis)\n",
+    ("  %mc = Cast(%mean) {to=1}\n  %m = Reshape(%mc, %row)\n  %vc = Cast(%variance) {to=1}\n"
+     "  %v = Unsqueeze(%vc, %axis)\n"),
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
