@@ -96,7 +96,7 @@ bool follows_metric(const Args *a);
 Status open_run(Run *r) CHECKED;
 void close_run(Run *r, int failed);
 
-/* ---- summary.c ---- */
+/* ---- run_summary.c ---- */
 
 /* Prints what the run trains, on what, and how. */
 void tell_summary(Run *r);
