@@ -283,5 +283,114 @@ static void test_called_twice(void)
     }
 }
 
+/* ---- nodes that a tool merged ---- */
+
+enum { MOST_BRANCHES = 3, MOST_DEPTH = 2 };
+static const char *const branch_names[MOST_BRANCHES] = { "left", "right", "third" };
+/* The nodes of a branch's layers: onnxsim's lists do not tell two of one operator apart. */
+static const char *const layer_ops[MOST_DEPTH] = { "Gemm", "LayerNormalization" }, *const act_ops[MOST_DEPTH] = {
+    "Relu", "Tanh"
+};
+
+/* Branches of `depth` layers that begin as copies and read one input, each with a head of its own behind it.  The file
+ * has the nodes of the first branch alone, which all heads read, and onnxsim's lists of the others. */
+static char *branches_text(int branches, int depth)
+{
+    char *text = NULL, before[16] = "x";
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    fputs("graph \"g\" {\n  input %x : float32[?,2]\n", f);
+    for (int k = 0; k < depth; k++)
+        fprintf(f,
+                "  const %%left.%d.weight : float32[%s}\n"
+                "  const %%left.%d.bias : float32[2] = {%d, 0.5}\n",
+                2 * k, k ? "2] = {1, 2" : "2,2] = {5, 2, 3, 4.5", 2 * k, k);
+    for (int b = 0; b < branches; b++)
+        fprintf(f, "  const %%head%d.weight : float32[2,2] = {1, %d, 3, 4}\n", b, b);
+    for (int k = 0; k < depth; k++) {
+        fprintf(f,
+                "  %%h%d = %s(%%%s, %%left.%d.weight, %%left.%d.bias) \"/left/left.%d/%s\"\n"
+                "  %%r%d = %s(%%h%d) \"/left/left.%d/%s\"\n",
+                k, layer_ops[k], before, 2 * k, 2 * k, 2 * k, layer_ops[k], k, act_ops[k], k, 2 * k + 1, act_ops[k]);
+        snprintf(before, sizeof before, "r%d", k);
+    }
+    for (int b = 0; b < branches; b++)
+        fprintf(f, "  %%y%d = MatMul(%%%s, %%head%d.weight) \"/head%d/MatMul\"\n  output \"y%d\" = %%y%d\n", b, before,
+                b, b, b, b);
+    fputs("}\n", f);
+    fclose(f);
+    return text;
+}
+
+static Status list_branches(Graph *g, int branches, int depth)
+{
+    char *nodes = NULL, *values = NULL, *changed = NULL;
+    size_t size;
+    FILE *n = open_memstream(&nodes, &size), *v = open_memstream(&values, &size), *c = open_memstream(&changed, &size);
+    Status st;
+
+    for (int b = 1; b < branches; b++) {
+        for (int k = 0; k < depth; k++) {
+            const char *comma = b > 1 || k ? ", " : "", *name = branch_names[b];
+
+            fprintf(n, "%s%s (/%s/%s.%d/%s), %s (/%s/%s.%d/%s)", comma, layer_ops[k], name, name, 2 * k, layer_ops[k],
+                    act_ops[k], name, name, 2 * k + 1, act_ops[k]);
+            fprintf(v, "%s%s.%d.bias, %s.%d.weight", comma, name, 2 * k, name, 2 * k);
+        }
+        fprintf(c, "%sMatMul (/head%d/MatMul) -> MatMul (/head%d/MatMul)", b > 1 ? ", " : "", b, b);
+    }
+    fclose(n);
+    fclose(v);
+    fclose(c);
+    st = simplified_set(g, SIMPLIFIER, ONNXSIM);
+    st = st ? st : simplified_set(g, REMOVED_NODES, nodes);
+    st = st ? st : simplified_set(g, REMOVED_VALUES, values);
+    st = st ? st : simplified_set(g, CHANGED_NODES, changed);
+    free(nodes);
+    free(values);
+    free(changed);
+    return st;
+}
+
+/* Checks that the branch in front of the head reads its own tensors. */
+static void check_branch(const Graph *g, int branch, int depth)
+{
+    const Node *n = value(g, g->output[branch].value)->producer;
+
+    for (int k = depth; k-- > 0;) {
+        static const char *const words[] = { "weight", "bias" };
+
+        n = in_value(g, in_value(g, n, 0)->producer, 0)->producer;
+        for (int i = 0; i < 2; i++) {
+            char expected[32];
+
+            snprintf(expected, sizeof expected, "%s.%d.%s", branch_names[branch], 2 * k, words[i]);
+            CHECK_STR(expected, in_value(g, n, 1 + i)->name);
+        }
+    }
+}
+
+static void test_branches(void)
+{
+    for (int branches = 2; branches <= MOST_BRANCHES; branches++)
+        for (int depth = 1; depth <= MOST_DEPTH; depth++) {
+            const BuildOptions opt = { 0 };
+            PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+            char *text = branches_text(branches, depth);
+            Graph *g = NULL;
+
+            if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(list_branches(g, branches, depth)) &&
+                CHECK_OK(pass_unmerge.run(g, &ctx)) && CHECK_OK(pass_untie.run(g, &ctx))) {
+                CU_ASSERT_EQUAL(g->n_node, (uint32_t)(branches * (2 * depth + 1)));
+                for (int b = 0; b < branches; b++)
+                    check_branch(g, b, depth);
+            }
+            graph_free(g);
+            free(text);
+            arena_free(ctx.scratch);
+        }
+}
+
 DEFINE_SUITE(merged_copies, { "equal layers", test_copies }, { "a shared weight", test_shared },
-             { "a module called twice", test_called_twice });
+             { "a module called twice", test_called_twice }, { "equal branches", test_branches });
