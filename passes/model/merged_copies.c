@@ -140,7 +140,7 @@ const char *place_name(const Node *n, int in)
         return in == 3 ? "running_mean" : "running_var";
     if (in >= 8 || !(n->op->param_in >> in & 1) || n->op->flags & OPF_PARAM_MAYBE)
         return NULL;
-    for (int i = 0; i < in; i++)
+    for (int i = 1; i < in; i++) /* either factor of a product may be the weight */
         before += n->op->param_in >> i & 1;
     return before == 0 ? "weight" : before == 1 ? "bias" : NULL;
 }
