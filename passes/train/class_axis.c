@@ -6,7 +6,7 @@
 
 static bool may_count(const ClassAxis *c, int axis)
 {
-    return axis >= 1 && axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);
+    return axis != c->batch && (c->classes < 0 || c->scores.dim[axis] == c->classes);
 }
 
 /* Have the scores without `axis` the targets' shape?  `loosely`: but for axes of one element. */
