@@ -10,6 +10,7 @@
  *                          clip-power=3 clip-value=1 keep-gradients=yes shard=optimizer turns=yes
  *                          group=PATTERN:LOSS:CLIP input-shape=NAME:3,4 qat=off
  *                          batch-input=NAME:1 output-axis=inputs|1
+ *                          stop=PATTERN untie=PATTERN producer=NAME
  *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes head=NAME=N
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
@@ -79,7 +80,8 @@ static char *section(const char *text, const char *word)
 
 typedef struct {
     BuildParts parts;
-    const char *freeze[4], *train[4];
+    const char *freeze[4], *train[4], *stop[4], *untie[4];
+    const char *producer; /* of the file; NULL: unknown */
     UpdateGroup group[4];
     Clip clip[4];
     InputShape input[2];
@@ -281,7 +283,7 @@ static bool computes_no_sigmoid(const Graph *g, const Node *n)
     return n->op != &op_Sigmoid;
 }
 
-/* freeze=PATTERN, train=PATTERN, head=N, head=NAME=N.  False: there is no such option. */
+/* freeze=, train=, stop= and untie=PATTERN, producer=NAME, head=N, head=NAME=N.  False: there is no such option. */
 static bool set_parameter_option(Options *o, const char *word, char *value)
 {
     ParameterOptions *p = &o->parts.parameters;
@@ -291,6 +293,12 @@ static bool set_parameter_option(Options *o, const char *word, char *value)
         return (o->freeze[p->n_freeze++] = value) != NULL;
     if (!strcmp(word, "train") && p->n_train < 4)
         return (o->train[p->n_train++] = value) != NULL;
+    if (!strcmp(word, "stop") && p->n_stop < 4)
+        return (o->stop[p->n_stop++] = value) != NULL;
+    if (!strcmp(word, "untie") && p->n_untie < 4)
+        return (o->untie[p->n_untie++] = value) != NULL;
+    if (!strcmp(word, "producer"))
+        return (o->producer = value) != NULL;
     if (strcmp(word, "head") != 0)
         return false;
     if (eq)
@@ -361,6 +369,8 @@ static void read_options(Options *o, char *text)
             TEST_FAIL("unknown option '%s'", word);
     o->parts.parameters.freeze = o->freeze;
     o->parts.parameters.train = o->train;
+    o->parts.parameters.stop = o->stop;
+    o->parts.parameters.untie = o->untie;
     o->parts.update.group = o->group;
 }
 
@@ -549,6 +559,15 @@ static void check_graph(Graph *g, const Pass *pass, const BuildOptions *opt, con
     free(error);
 }
 
+/* Constants are then initializers of the file. */
+static void set_producer(Graph *g, const char *producer)
+{
+    for (uint32_t i = 1; i < g->n_value && producer; i++)
+        if (g->value[i]->kind == V_CONST)
+            g->value[i]->origin = ORIGIN_INITIALIZER;
+    g->producer = producer ? producer : g->producer;
+}
+
 /* The test's name is PASS/NAME. */
 static void run_golden(void)
 {
@@ -567,8 +586,10 @@ static void run_golden(void)
     read_options(&o, options);
     if (!before || !pass)
         TEST_FAIL("%s: %s", path, pass ? "no section 'before'" : "the folder is not called like a pass");
-    else if (CHECK_OK(graph_parse(&g, before, strlen(before))))
+    else if (CHECK_OK(graph_parse(&g, before, strlen(before)))) {
+        set_producer(g, o.producer);
         check_graph(g, pass, build_parts(&o.parts), path, file);
+    }
     graph_free(g);
     free(file);
     free(before);
