@@ -185,7 +185,8 @@ static Status note_known_exporter(const Graph *g, Report *report, bool torch_exp
         report, NOTE_EXPORTER, EXPORTER,
         "%s%s%s, %s: it may have folded BatchNormalization and expressions of parameters%s and merged equal "
         "tensors without a trace in the file (docs/export.md)",
-        g->producer, *g->producer_version ? " " : "", g->producer_version, torch_export ? "torch.export with its optimizer" : "in evaluation mode",
+        g->producer, *g->producer_version ? " " : "", g->producer_version,
+        torch_export ? "torch.export with its optimizer" : "in evaluation mode",
         torch_export ? ", dropped biases of zeros" : "");
 }
 

@@ -292,11 +292,27 @@ static const char *const layer_ops[MOST_DEPTH] = { "Gemm", "LayerNormalization" 
     "Relu", "Tanh"
 };
 
+/* How nodes are called: by their module; the same with a number, which copies do not share; by numbers alone. */
+typedef enum { BY_MODULE, NUMBERED, BY_NUMBER, N_NAMINGS } Naming;
+
+/* The name of node `at` of a branch: its layers, each with an activation behind it. */
+static void branch_node(char *out, size_t size, Naming naming, int branch, int at)
+{
+    const char *op = at % 2 ? act_ops[at / 2] : layer_ops[at / 2], *module = branch_names[branch];
+
+    if (naming == BY_NUMBER)
+        snprintf(out, size, "%s_%d", op, 10 * branch + at);
+    else if (naming == NUMBERED && branch)
+        snprintf(out, size, "/%s/%s.%d/%s_%d", module, module, at, op, 10 * branch);
+    else
+        snprintf(out, size, "/%s/%s.%d/%s", module, module, at, op);
+}
+
 /* Branches of `depth` layers that begin as copies and read one input, each with a head of its own behind it.  The file
  * has the nodes of the first branch alone, which all heads read, and onnxsim's lists of the others. */
-static char *branches_text(int branches, int depth)
+static char *branches_text(int branches, int depth, Naming naming)
 {
-    char *text = NULL, before[16] = "x";
+    char *text = NULL, before[16] = "x", layer[64], act[64];
     size_t size;
     FILE *f = open_memstream(&text, &size);
 
@@ -309,10 +325,10 @@ static char *branches_text(int branches, int depth)
     for (int b = 0; b < branches; b++)
         fprintf(f, "  const %%head%d.weight : float32[2,2] = {1, %d, 3, 4}\n", b, b);
     for (int k = 0; k < depth; k++) {
-        fprintf(f,
-                "  %%h%d = %s(%%%s, %%left.%d.weight, %%left.%d.bias) \"/left/left.%d/%s\"\n"
-                "  %%r%d = %s(%%h%d) \"/left/left.%d/%s\"\n",
-                k, layer_ops[k], before, 2 * k, 2 * k, 2 * k, layer_ops[k], k, act_ops[k], k, 2 * k + 1, act_ops[k]);
+        branch_node(layer, sizeof layer, naming, 0, 2 * k);
+        branch_node(act, sizeof act, naming, 0, 2 * k + 1);
+        fprintf(f, "  %%h%d = %s(%%%s, %%left.%d.weight, %%left.%d.bias) \"%s\"\n  %%r%d = %s(%%h%d) \"%s\"\n", k,
+                layer_ops[k], before, 2 * k, 2 * k, layer, k, act_ops[k], k, act);
         snprintf(before, sizeof before, "r%d", k);
     }
     for (int b = 0; b < branches; b++)
@@ -323,20 +339,21 @@ static char *branches_text(int branches, int depth)
     return text;
 }
 
-static Status list_branches(Graph *g, int branches, int depth)
+static Status list_branches(Graph *g, int branches, int depth, Naming naming)
 {
-    char *nodes = NULL, *values = NULL, *changed = NULL;
+    char *nodes = NULL, *values = NULL, *changed = NULL, name[64];
     size_t size;
     FILE *n = open_memstream(&nodes, &size), *v = open_memstream(&values, &size), *c = open_memstream(&changed, &size);
     Status st;
 
     for (int b = 1; b < branches; b++) {
-        for (int k = 0; k < depth; k++) {
-            const char *comma = b > 1 || k ? ", " : "", *name = branch_names[b];
+        for (int at = 0; at < 2 * depth; at++) {
+            const char *comma = b > 1 || at ? ", " : "", *module = branch_names[b];
 
-            fprintf(n, "%s%s (/%s/%s.%d/%s), %s (/%s/%s.%d/%s)", comma, layer_ops[k], name, name, 2 * k, layer_ops[k],
-                    act_ops[k], name, name, 2 * k + 1, act_ops[k]);
-            fprintf(v, "%s%s.%d.bias, %s.%d.weight", comma, name, 2 * k, name, 2 * k);
+            branch_node(name, sizeof name, naming, b, at);
+            fprintf(n, "%s%s (%s)", comma, at % 2 ? act_ops[at / 2] : layer_ops[at / 2], name);
+            if (at % 2 == 0)
+                fprintf(v, "%s%s.%d.bias, %s.%d.weight", comma, module, at, module, at);
         }
         fprintf(c, "%sMatMul (/head%d/MatMul) -> MatMul (/head%d/MatMul)", b > 1 ? ", " : "", b, b);
     }
@@ -371,25 +388,33 @@ static void check_branch(const Graph *g, int branch, int depth)
     }
 }
 
+static void check_branches(int branches, int depth, Naming naming)
+{
+    const BuildOptions opt = { 0 };
+    PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
+    char *text = branches_text(branches, depth, naming);
+    Graph *g = NULL;
+
+    if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(list_branches(g, branches, depth, naming)) &&
+        CHECK_OK(pass_unmerge.run(g, &ctx)) && CHECK_OK(pass_untie.run(g, &ctx))) {
+        if (g->n_node != (uint32_t)(branches * (2 * depth + 1)))
+            TEST_FAIL("%d branches of %d layers, named in way %d: found %d nodes", branches, depth, (int)naming,
+                      (int)g->n_node);
+        for (int b = 0; b < branches; b++)
+            check_branch(g, b, depth);
+    }
+    graph_free(g);
+    free(text);
+    arena_free(ctx.scratch);
+}
+
+/* Names that are numbers do not show which copies are of one branch. */
 static void test_branches(void)
 {
-    for (int branches = 2; branches <= MOST_BRANCHES; branches++)
-        for (int depth = 1; depth <= MOST_DEPTH; depth++) {
-            const BuildOptions opt = { 0 };
-            PassCtx ctx = { .scratch = arena_create(), .opt = &opt };
-            char *text = branches_text(branches, depth);
-            Graph *g = NULL;
-
-            if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(list_branches(g, branches, depth)) &&
-                CHECK_OK(pass_unmerge.run(g, &ctx)) && CHECK_OK(pass_untie.run(g, &ctx))) {
-                CU_ASSERT_EQUAL(g->n_node, (uint32_t)(branches * (2 * depth + 1)));
-                for (int b = 0; b < branches; b++)
-                    check_branch(g, b, depth);
-            }
-            graph_free(g);
-            free(text);
-            arena_free(ctx.scratch);
-        }
+    for (Naming naming = BY_MODULE; naming < N_NAMINGS; naming++)
+        for (int branches = 2; branches <= (naming == BY_NUMBER ? 2 : MOST_BRANCHES); branches++)
+            for (int depth = 1; depth <= MOST_DEPTH; depth++)
+                check_branches(branches, depth, naming);
 }
 
 DEFINE_SUITE(merged_copies, { "equal layers", test_copies }, { "a shared weight", test_shared },
