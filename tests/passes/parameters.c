@@ -625,6 +625,8 @@ static void test_padding(void)
           "row 2 of 'emb' is zero" },
         { "{0,0,1,2,3,4}", "%q = Mul(%more, %emb)\n %a = Gather(%emb, %x)\n %b = Gather(%more, %x)\n %y = Add(%a, %b)",
           NULL, "row 0 of 'emb' (and a row of 1 other table) is zero" },
+        { "{0,0,1,2,0,0}", "%y = Gather(%emb, %x)", NULL, "row 0 of 'emb' is zero, as PyTorch's padding_idx" },
+        { "{1,2,0,0,0,0}", "%y = Gather(%emb, %x)", NULL, "row 1 of 'emb' is zero" },
         { "{0,0,1,2,3,4}", "%y = Gather(%emb, %x)", "emb", NULL },  /* not trained */
         { "{0,1,1,0,3,4}", "%y = Gather(%emb, %x)", NULL, NULL },   /* no row */
         { "{0,0,0,0,0,0}", "%y = Gather(%emb, %x)", NULL, NULL },   /* a fresh table of zeros */
