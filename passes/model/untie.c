@@ -146,7 +146,7 @@ static Status list_edges(Untie *u)
     if (!(u->edge = ARENA_NEW(u->ctx->scratch, Edge, n)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < n; i++)
-        u->edge[i] = (Edge){ .n = r.reader[i].n, .in = r.reader[i].in, .next = -1 };
+        u->edge[i] = (Edge){ .n = r.reader[i].n, .in = r.reader[i].in };
     u->first = r.first;
     return ST_OK;
 }
