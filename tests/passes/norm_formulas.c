@@ -79,7 +79,7 @@ static void check_formula(int formula, int deviation, int shape, bool swapped)
     Graph *g = NULL;
 
     snprintf(text, sizeof text,
-             "graph \"g\" {\n  input %%x : float32[4,3]\n  const %%mean : float32[3] = {1,2,3}\n"
+             "graph \"g\" {\n  const %%mean : float32[3] = {1,2,3}\n  input %%x : float32[4,3]\n"
              "  const %%variance : float32[3] = {4,5,6}\n  const %%scale : float32[3] = {1,2,4}\n"
              "  const %%shift : float32[3] = {0,1,5}\n  const %%eps : float32[] = {0.001}\n"
              "  const %%one : float32[] = {1}\n  const %%half : float32[] = {0.5}\n"

@@ -133,9 +133,9 @@ static Graph *folded_graph(const Formula *f, const int order[3], DType dtype, bo
     Tensor *p, *folded;
 
     snprintf(text, sizeof text,
-             "graph \"g\" {\n  input %%x : %s[%d,%d,%d]\n  const %%m.p : %s[2,3,4] = all 0\n"
+             "graph \"g\" {\n  const %%m.p : %s[2,3,4] = all 0\n  input %%x : %s[%d,%d,%d]\n"
              "  const %%folded : %s[%d,%d,%d] = all 0\n  %%y = Add(%%x, %%folded)\n  output \"y\" = %%y\n}\n",
-             type, size[0], size[1], size[2], type, type, size[0], size[1], size[2]);
+             type, type, size[0], size[1], size[2], type, size[0], size[1], size[2]);
     if (!CHECK_OK(graph_parse(&g, text, strlen(text))))
         return NULL;
     value(g, graph_find(g, "folded"))->folded_from = arena_printf(g->arena, "['m.p', %s]", f->shown);
@@ -222,7 +222,7 @@ static void check_legacy(const Legacy *t)
     char text[512];
     Graph *g = NULL;
     int n = snprintf(text, sizeof text,
-                     "graph \"g\" {\n  input %%x : float32[3]\n  const %%m.p : float32[3] = {%s}\n"
+                     "graph \"g\" {\n  const %%m.p : float32[3] = {%s}\n  input %%x : float32[3]\n"
                      "  const %%m.q : float32[3] = {%s}\n  const %%%s : float32[3] = {%s}\n  %%y = Add(%%x, %%%s)\n"
                      "  output \"y\" = %%y\n}\n",
                      t->p, t->q, t->name, t->numbers, t->name);
