@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the fuzzing harnesses with clang and runs them, two at a time:
 #   tests/fuzz/run.sh [SECONDS [NAME...]]       SECONDS each [15]; NAME: text, import, model ... [all]
-# $FUZZ_BUILD is the build folder [build-fuzz]; $FUZZ_CORPUS a folder where what is learned is kept, to go on from [thrown away].
+# $FUZZ_BUILD is the build folder [build-fuzz]; one that was configured with -DDPX_FUZZ=BESIDE is taken as it is; $FUZZ_CORPUS a folder where what is learned is kept, to go on from [thrown away].
 # $FUZZ_FLAGS are further flags of the compiler: "-O2 -fno-sanitize-coverage=trace-cmp" makes some harnesses up to twice as quick.
 # An input that breaks something is kept as $FUZZ_BUILD/NAME-crash-... (-leak-, -timeout-, -oom-).
 # Ends with "N passed, N failed"; a harness fails when it finds anything, or executes nothing.
@@ -14,7 +14,7 @@ scratch=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)     # where writing fi
 trap 'rm -rf "$scratch"' EXIT
 corpus=${FUZZ_CORPUS:-$scratch/corpus}
 
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1 ${FUZZ_FLAGS:-}" "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1" \
+grep -q '^DPX_FUZZ:.*=BESIDE' "$build/CMakeCache.txt" 2>/dev/null || cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1 ${FUZZ_FLAGS:-}" "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1" \
     -DCMAKE_C_COMPILER=clang -DDPX_CUDA=OFF -DDPX_FUZZ=ON >/dev/null && cmake --build "$build" --target fuzz >"$build/build.log" 2>&1 || {
     grep -E 'warning:|error:|FAILED|undefined' "$build/build.log" | head -40
     echo '0 passed, 1 failed'
