@@ -64,15 +64,6 @@ static Status print_token(void *user, uint32_t token)
     return fflush(stdout) ? FAIL(E_IO, "cannot write the text") : ST_OK;
 }
 
-/* A TokenSink: adds ids to a list. */
-static Status keep_ids(void *user, const uint32_t *id, size_t n, size_t done)
-{
-    (void)done;
-    for (size_t i = 0; i < n; i++)
-        TRY(token_ids_add(user, id[i]));
-    return ST_OK;
-}
-
 static Status read_numbers(Sampling *how, int64_t *tokens, int64_t *window, const Args *a)
 {
     int64_t seed;
@@ -121,7 +112,7 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     TRY(read_numbers(&how, &tokens, &window, a));
     find_tokenizer(found, a->positional[0]);
     TRY(tokenizer_open(tokenizer, args_value(a, "tokenizer") ? args_value(a, "tokenizer") : found));
-    TRY(tokenizer_encode(*tokenizer, (const uint8_t *)prompt, strlen(prompt), keep_ids, text, &replaced, &first));
+    TRY(tokenizer_encode(*tokenizer, (const uint8_t *)prompt, strlen(prompt), token_ids_take, text, &replaced, &first));
     if (!text->n)
         return FAIL(E_INVALID, "--prompt has no token");
     TRY((Status)dpx_model_load(model, a->positional[0]));

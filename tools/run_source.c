@@ -24,6 +24,7 @@
 #include "tools/progress.h"
 #include "tools/run_source.h"
 #include "tools/table/csv_reader.h"
+#include "tools/tensor_number.h"
 
 enum { MOST_CELLS = 4096, MOST_OUTPUTS = 64, NAME_TEXT = 512, MOST_LIKELY = 5, MOST_PATH = 4096 };
 
@@ -45,19 +46,6 @@ static int64_t cells_of(const dpx_tensor *x, int64_t samples)
     for (int i = 1; i < x->rank; i++)
         n *= x->dim[i];
     return n;
-}
-
-static double element(const dpx_tensor *x, int64_t i)
-{
-    switch (x->dtype) {
-    case DPX_FLOAT32: return ((const float *)x->data)[i];
-    case DPX_FLOAT64: return ((const double *)x->data)[i];
-    case DPX_INT64: return (double)((const int64_t *)x->data)[i];
-    case DPX_INT32: return ((const int32_t *)x->data)[i];
-    case DPX_BOOL:
-    case DPX_UINT8: return ((const uint8_t *)x->data)[i];
-    default: return (double)NAN;
-    }
 }
 
 /* Whether the source's classes name the elements of the first output. */
@@ -109,14 +97,14 @@ static void write_sample(const Predicted *p, const dpx_tensor *out, int n, int64
         int64_t best = 0;
 
         for (int64_t k = 1; k < cells; k++)
-            if (element(&out[i], at * cells + k) > element(&out[i], at * cells + best))
+            if (tensor_number(&out[i], at * cells + k) > tensor_number(&out[i], at * cells + best))
                 best = k;
         if (!i && has_names(p, cells)) {
             putc(',', p->to);
             csv_write(p->to, p->data->class_name[best], ',');
         }
         for (int64_t k = 0; k < cells; k++) {
-            const double v = element(&out[i], at * cells + k);
+            const double v = tensor_number(&out[i], at * cells + k);
 
             fprintf(p->to, ",%s",
                     out[i].dtype == DPX_FLOAT32 ? text_float32(number, (float)v) : text_float64(number, v));
@@ -134,8 +122,8 @@ static bool are_probabilities(const Predicted *p, const dpx_tensor *x, int64_t c
     bool good = !p->scores;
 
     for (int64_t i = 0; i < cells && good; i++) {
-        sum += element(x, i);
-        good = element(x, i) >= 0;
+        sum += tensor_number(x, i);
+        good = tensor_number(x, i) >= 0;
     }
     return good && fabs(sum - 1) < 1e-3;
 }
@@ -146,7 +134,7 @@ static double log_sum_exp(const dpx_tensor *x, int64_t cells, double largest)
     double sum = 0;
 
     for (int64_t i = 0; i < cells; i++)
-        sum += exp(element(x, i) - largest);
+        sum += exp(tensor_number(x, i) - largest);
     return largest + log(sum);
 }
 
@@ -171,11 +159,11 @@ static Status print_likeliest(const Predicted *p, const dpx_tensor *x)
 
             for (int k = 0; k < n; k++)
                 taken |= shown[k] == i;
-            if (!taken && (best < 0 || element(x, i) > element(x, best)))
+            if (!taken && (best < 0 || tensor_number(x, i) > tensor_number(x, best)))
                 best = i;
         }
         shown[n] = best;
-        v = element(x, best);
+        v = tensor_number(x, best);
         if (!n && !plain)
             log_sum = log_sum_exp(x, cells, v);
         snprintf(name, sizeof name, "%.480s", has_names(p, cells) ? p->data->class_name[best] : "");

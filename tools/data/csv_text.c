@@ -106,17 +106,6 @@ json_t *csv_text_fitted(const TextColumn *x)
                      "block", (json_int_t)x->block, "padding", (json_int_t)x->padding);
 }
 
-/* A TokenSink. */
-static Status keep_ids(void *user, const uint32_t *id, size_t n, size_t done)
-{
-    TextColumn *x = user;
-
-    (void)done;
-    for (size_t i = 0; i < n; i++)
-        TRY(token_ids_add(&x->ids, id[i]));
-    return ST_OK;
-}
-
 Status csv_text_take(void *user, const char *text, int64_t line)
 {
     TextColumn *x = user;
@@ -129,8 +118,9 @@ Status csv_text_take(void *user, const char *text, int64_t line)
     x->row = grown;
     if (!x->t)
         return FAIL(E_IO, "the run's table: a column of texts without a tokenizer");
-    TRY(status_prefix(tokenizer_encode(x->t, (const uint8_t *)text, strlen(text), keep_ids, x, &replaced, &first),
-                      "line %" PRId64 ", column '%.60s'", line, x->column));
+    TRY(status_prefix(
+        tokenizer_encode(x->t, (const uint8_t *)text, strlen(text), token_ids_take, &x->ids, &replaced, &first),
+        "line %" PRId64 ", column '%.60s'", line, x->column));
     x->row[x->n++] = (Rows){ (int64_t)from, (int64_t)(x->ids.n - from) };
     return ST_OK;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/tensor_number.h"
+
 enum { MOST_INPUTS = 16, SHORTEST = 16 };
 
 typedef enum { GETS_TOKENS, GETS_MASK, GETS_POSITIONS } Content;
@@ -137,8 +139,7 @@ static Status read_scores(TextGenerator *g, int64_t at)
     }
     g->vocabulary = n;
     for (int64_t i = 0; i < n; i++)
-        g->score[i] = y->dtype == DPX_FLOAT32 ? (double)((const float *)y->data)[from + i * step]
-                                              : ((const double *)y->data)[from + i * step];
+        g->score[i] = tensor_number(y, from + i * step);
     return ST_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
 #include "tools/report/thumbnail.h"
+#include "tools/tensor_number.h"
 
 enum { MOST_WORST = 25, MOST_COUNTED = 200, MOST_PAIRS = 1000, TEXT = 200 };
 static const int64_t MOST_ELEMENTS = 1 << 26;
@@ -82,16 +83,6 @@ void mistakes_free(Mistakes *m)
 
 static bool is_float(const dpx_tensor *t) { return t->dtype == DPX_FLOAT32 || t->dtype == DPX_FLOAT64; }
 
-static double number(const dpx_tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case DPX_FLOAT32: return (double)((const float *)t->data)[i];
-    case DPX_FLOAT64: return ((const double *)t->data)[i];
-    case DPX_INT32: return ((const int32_t *)t->data)[i];
-    default: return (double)((const int64_t *)t->data)[i];
-    }
-}
-
 /* The name of a class, or its number. */
 static const char *name_class(char text[TEXT], const Feed *f, int64_t c)
 {
@@ -113,24 +104,26 @@ static void judge_classes(Verdict *v, Mistakes *m, const dpx_tensor *scores, int
                           int64_t target_at, int64_t classes, int64_t positions)
 {
     for (int64_t p = 0; p < positions; p++) {
-        const double is = number(target, target_at + p);
+        const double is = tensor_number(target, target_at + p);
         int64_t taken = 0;
         double sum = 0, most, log_sum;
 
         if (!(is >= 0 && is < (double)classes)) /* it does not count */
             continue;
         for (int64_t c = 1; c < classes; c++)
-            taken = number(scores, at + c * positions + p) > number(scores, at + taken * positions + p) ? c : taken;
-        most = number(scores, at + taken * positions + p);
+            taken = tensor_number(scores, at + c * positions + p) > tensor_number(scores, at + taken * positions + p)
+                        ? c
+                        : taken;
+        most = tensor_number(scores, at + taken * positions + p);
         for (int64_t c = 0; c < classes && m->scores == LOGITS; c++)
-            sum += exp(number(scores, at + c * positions + p) - most);
+            sum += exp(tensor_number(scores, at + c * positions + p) - most);
         log_sum = m->scores == LOGITS ? most + log(sum) : 0;
         v->n++;
         v->wrong += taken != (int64_t)is;
         v->is = (int64_t)is;
         v->taken = taken;
         v->probability = exp(most - log_sum);
-        v->loss += log_sum - number(scores, at + (int64_t)is * positions + p);
+        v->loss += log_sum - tensor_number(scores, at + (int64_t)is * positions + p);
         if (m->count)
             m->count[(int64_t)is * classes + taken]++;
     }
@@ -141,7 +134,7 @@ static void judge_values(Verdict *v, const Mistakes *m, const dpx_tensor *scores
                          int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const double y = number(scores, at + i), t = number(target, at + i);
+        const double y = tensor_number(scores, at + i), t = tensor_number(target, at + i);
         const double p = m->scores == BINARY_LOGIT ? 1 / (1 + exp(-y)) : y;
 
         v->target = t;

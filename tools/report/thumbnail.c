@@ -6,14 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIDE = 64 };
+#include "tools/tensor_number.h"
 
-static double element(const dpx_tensor *t, int64_t i)
-{
-    return t->dtype == DPX_FLOAT32   ? (double)((const float *)t->data)[i]
-           : t->dtype == DPX_FLOAT64 ? ((const double *)t->data)[i]
-                                     : (double)((const uint8_t *)t->data)[i];
-}
+enum { MOST_SIDE = 64 };
 
 /* RFC 4648; NULL: out of memory. */
 static char *encode_base64(const uint8_t *bytes, size_t n)
@@ -39,16 +34,16 @@ static char *encode_base64(const uint8_t *bytes, size_t n)
 static void draw(uint8_t *pixel, int width, int height, const dpx_tensor *t, int64_t at)
 {
     const int64_t c = t->dim[1], h = t->dim[2], w = t->dim[3], from = at * c * h * w;
-    double least = element(t, from), most = least;
+    double least = tensor_number(t, from), most = least;
 
     for (int64_t i = from; i < from + c * h * w; i++) {
-        least = element(t, i) < least ? element(t, i) : least;
-        most = element(t, i) > most ? element(t, i) : most;
+        least = tensor_number(t, i) < least ? tensor_number(t, i) : least;
+        most = tensor_number(t, i) > most ? tensor_number(t, i) : most;
     }
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++)
             for (int64_t k = 0; k < c; k++) {
-                const double v = element(t, from + (k * h + y * h / height) * w + x * w / width);
+                const double v = tensor_number(t, from + (k * h + y * h / height) * w + x * w / width);
 
                 *pixel++ = (uint8_t)(most > least ? 255 * (v - least) / (most - least) + 0.5 : 0);
             }

@@ -45,6 +45,9 @@ typedef struct {
 /* Receives ids in order.  `done`: bytes of the text before them, roughly. */
 typedef Status TokenSink(void *user, const uint32_t *id, size_t n, size_t done);
 
+/* The sink that adds them to a list: `user` is a TokenIds. */
+TokenSink token_ids_take;
+
 /* Reads "bytes" or a file.  E_UNSUPPORTED lists all that the file asks for and dpexec lacks. */
 Status tokenizer_open(Tokenizer **out, const char *source) CHECKED;
 void tokenizer_free(Tokenizer *t); /* NULL is legal */

@@ -8,15 +8,6 @@
 
 enum { SAMPLE_TOKENS = 120, SAMPLE_WINDOW = 1024 };
 
-/* A TokenSink: adds ids to a list. */
-static Status keep_ids(void *user, const uint32_t *id, size_t n, size_t done)
-{
-    (void)done;
-    for (size_t i = 0; i < n; i++)
-        TRY(token_ids_add(user, id[i]));
-    return ST_OK;
-}
-
 /* A TextGeneratorSink: the ids are in the list. */
 static Status ignore_token(void *user, uint32_t token)
 {
@@ -68,7 +59,8 @@ Status write_sample(Run *r)
     if (!r->generator)
         TRY(open_sampler(r));
     progress_pause(&r->progress);
-    st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), keep_ids, &ids, &replaced, &first);
+    st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), token_ids_take, &ids, &replaced,
+                          &first);
     if (!st && !ids.n)
         st = FAIL(E_INVALID, "--sample-prompt has no token");
     st = st ? st : text_generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
