@@ -18,12 +18,13 @@ static const char *const deviations[] = {
 };
 enum { DEVIATIONS = sizeof deviations / sizeof *deviations, WITH_ROOT = 3 };
 
-/* Statistics in the shape in which they are combined, from %mean and %variance. */
+/* Statistics in the shape in which they are combined, from %p0, the mean, and %q0, the variance: their names tell
+ * nothing. */
 static const char *const shapes[] = {
-    "  %m = Identity(%mean)\n  %v = Identity(%variance)\n",
-    "  %m = Reshape(%mean, %row)\n  %v = Reshape(%variance, %row)\n",
-    "  %m = Unsqueeze(%mean, %axis)\n  %v = Unsqueeze(%variance, %axis)\n",
-    ("  %mc = Cast(%mean) {to=1}\n  %m = Reshape(%mc, %row)\n  %vc = Cast(%variance) {to=1}\n"
+    "  %m = Identity(%p0)\n  %v = Identity(%q0)\n",
+    "  %m = Reshape(%p0, %row)\n  %v = Reshape(%q0, %row)\n",
+    "  %m = Unsqueeze(%p0, %axis)\n  %v = Unsqueeze(%q0, %axis)\n",
+    ("  %mc = Cast(%p0) {to=1}\n  %m = Reshape(%mc, %row)\n  %vc = Cast(%q0) {to=1}\n"
      "  %v = Unsqueeze(%vc, %axis)\n"),
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -79,8 +80,8 @@ static void check_formula(int formula, int deviation, int shape, bool swapped)
     Graph *g = NULL;
 
     snprintf(text, sizeof text,
-             "graph \"g\" {\n  const %%mean : float32[3] = {1,2,3}\n  input %%x : float32[4,3]\n"
-             "  const %%variance : float32[3] = {4,5,6}\n  const %%scale : float32[3] = {1,2,4}\n"
+             "graph \"g\" {\n  const %%p0 : float32[3] = {1,2,3}\n  input %%x : float32[4,3]\n"
+             "  const %%q0 : float32[3] = {4,5,6}\n  const %%scale : float32[3] = {1,2,4}\n"
              "  const %%shift : float32[3] = {0,1,5}\n  const %%eps : float32[] = {0.001}\n"
              "  const %%one : float32[] = {1}\n  const %%half : float32[] = {0.5}\n"
              "  const %%minus_half : float32[] = {-0.5}\n  const %%w : float32[3,3] = {1,2,3,4,5,6,7,8,1}\n"
@@ -97,9 +98,9 @@ static void check_formula(int formula, int deviation, int shape, bool swapped)
             if (!is_trained(g, trained[i]))
                 TEST_FAIL("formula %d, deviation %d, shape %d%s: %s is not trained", formula, deviation, shape,
                           swapped ? ", swapped" : "", trained[i]);
-        if (is_trained(g, "mean") || is_trained(g, "variance"))
+        if (is_trained(g, "p0") || is_trained(g, "q0"))
             TEST_FAIL("formula %d, deviation %d, shape %d%s: the %s is trained", formula, deviation, shape,
-                      swapped ? ", swapped" : "", is_trained(g, "mean") ? "mean" : "variance");
+                      swapped ? ", swapped" : "", is_trained(g, "p0") ? "mean" : "variance");
     }
     graph_free(g);
     arena_free(ctx.scratch);

@@ -229,7 +229,9 @@ static void check_counts(int b0, const char *nodes, int64_t batch, const char *w
                                   "graph \"g\" {\n  input %%x : float32[%d,9]\n  const %%1 : float32[] = {1}\n"
                                   "  const %%2 : float32[] = {2}\n  const %%third : float32[] = {0.333333343}\n"
                                   "  const %%4 : float32[] = {4}\n  const %%5 : float32[] = {5}\n"
-                                  "  const %%8 : float32[] = {8}\n  %s\n  output \"y\" = %%y\n}\n",
+                                  "  const %%8 : float32[] = {8}\n  const %%quarter : float32[] = {0.25}\n"
+                                  "  const %%log : float32[] = {1.3862944}\n  const %%near : float32[] = {1.3864}\n"
+                                  "  %s\n  output \"y\" = %%y\n}\n",
                                   b0, nodes) > 0);
     if (CHECK_OK(graph_parse(&g, text, strlen(text))) && CHECK_OK(model_repair(g, &opt, interp_node, r)))
         for (int i = 0; i < r->n_note; i++)
@@ -244,6 +246,7 @@ static void check_counts(int b0, const char *nodes, int64_t batch, const char *w
 }
 
 #define SUM_OF "%s = ReduceSum(%x) {keepdims=0} \"sum\"\n  "
+#define MEAN_OF "%s = ReduceMean(%x) {keepdims=0} \"mean\"\n  "
 #define VARIANCE "%s = ReduceMean(%x) {keepdims=0} \"mean\"\n  %n = Mul(%s, %4) \"times\"\n  "
 
 static void test_counts(void)
@@ -261,6 +264,16 @@ static void test_counts(void)
     check_counts(4, "%s = ReduceMean(%x) {keepdims=0} \"mean\"\n  %y = Div(%s, %4) \"scaled\"", 7, NULL);
     check_counts(4, VARIANCE "%y = Div(%n, %4) \"biased\"", 7, "Div by 4");
     check_counts(4, "%y = Div(%x, %4) \"each\"", 7, NULL);
+    check_counts(4, "%d = Mul(%x, %quarter) \"part\"\n  %y = ReduceSum(%d) {keepdims=0} \"sum\"", 7, "Mul by 0.25");
+    check_counts(4, "%d = Div(%x, %4) \"part\"\n  %y = ReduceSum(%d) {keepdims=0} \"sum\"", 7,
+                 "Div by 4 of what is summed over the batch behind it");
+    check_counts(4, "%d = Mul(%x, %4) \"part\"\n  %y = ReduceSum(%d) {keepdims=0} \"sum\"", 7, NULL);
+    check_counts(4, "%d = Div(%x, %4) \"part\"\n  %y = ReduceMean(%d) {keepdims=0} \"mean\"", 7, NULL);
+    check_counts(4, MEAN_OF "%y = Add(%s, %log) \"add\"", 7,
+                 "Add by 1.38629 of what the batch gives: if that is the logarithm");
+    check_counts(4, MEAN_OF "%y = Sub(%log, %s) \"sub\"", 7, "Sub by 1.38629");
+    check_counts(4, MEAN_OF "%y = Add(%s, %near) \"add\"", 7, NULL);
+    check_counts(2, MEAN_OF "%y = Add(%s, %log) \"add\"", 7, NULL);
 }
 
 /* Exported for one sample: the first of three others is what it is alone. */
