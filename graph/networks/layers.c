@@ -23,8 +23,6 @@
 #include "graph/ops/view.gen.h"
 #include "graph/ops/where.gen.h"
 
-static const int64_t MOST_PARAMETERS = INT64_C(10000000000);
-
 /* ---- names ---- */
 
 /* Returns the text; NULL as text is a failure of the graph. */
@@ -141,18 +139,15 @@ static ValueId add_tensor(Net *n, const char *path, const char *name, Shape s, D
     if (g->status || (g->status = shape_check(&s, sizeof(double))))
         return NO_VALUE;
     if (evidence == EVIDENCE_TRAINED) {
-        if ((n->parameters += shape_numel(&s)) > MOST_PARAMETERS) {
-            g->status = FAIL(E_INVALID, "%s would have more than %" PRId64 " parameters: choose smaller sizes", g->name,
-                             MOST_PARAMETERS);
-            return NO_VALUE;
-        }
+        n->parameters += shape_numel(&s);
         n->tensors++;
     }
-    if (!(t = tensor_create(g->arena, DT_FLOAT32, &s))) {
+    if (!(t = (n->counts ? tensor_zeros : tensor_create)(g->arena, DT_FLOAT32, &s))) {
         graph_fail_nomem(g);
         return NO_VALUE;
     }
-    tensor_draw(t, &init, n->seed, full);
+    if (!n->counts)
+        tensor_draw(t, &init, n->seed, full);
     v = graph_add_const_nocopy(g, full, t);
     if (has_value(v)) {
         value(g, v)->origin = ORIGIN_INITIALIZER;

@@ -13,6 +13,7 @@
 typedef struct Net {
     Graph *g;
     uint64_t seed;
+    bool counts;        /* parameters are counted, and have no data */
     int64_t parameters; /* so far */
     int tensors;
     char input[NETWORK_VALUE_TEXT], output[NETWORK_VALUE_TEXT];

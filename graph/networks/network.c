@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/machine.h"
 #include "graph/networks/layers.h"
 #include "graph/onnx/onnx.h"
 #include "graph/recipes/setting.h"
@@ -47,27 +48,51 @@ Status network_set(NetworkSizes *s, const NetworkDef *d, NetworkOption option, c
     return setting_set(&settings[option], s, NULL, text);
 }
 
+/* Builds the network; the caller frees net->g in any case. */
+static Status build(Net *net, const NetworkDef *d, const NetworkSizes *s, uint64_t seed, bool counts)
+{
+    *net = (Net){ .g = graph_create(d->name), .seed = seed, .counts = counts };
+    if (!net->g)
+        return FAIL_NOMEM();
+    d->build(net, s);
+    return net->g->status;
+}
+
+/* E_INVALID when the machine's memory does not hold the parameters. */
+static Status check_memory(const NetworkDef *d, const NetworkSizes *s)
+{
+    const double gib = 1 << 30;
+    Net net;
+    Status st = build(&net, d, s, 0, true);
+    const double bytes = (double)net.parameters * sizeof(float), most = (double)machine_memory();
+
+    graph_free(net.g);
+    if (!st && most > 0 && bytes > most)
+        return FAIL(E_INVALID,
+                    "%" PRId64 " parameters take %.1f GiB, and the machine has %.1f GiB: choose smaller sizes",
+                    net.parameters, bytes / gib, most / gib);
+    return st;
+}
+
 Status network_write(NetworkSummary *out, const NetworkDef *d, const NetworkSizes *s, uint64_t seed, const char *path)
 {
-    Net n = { .g = graph_create(d->name), .seed = seed };
     char block[32];
     const OnnxProp prop = { "block", block }; /* tools/feed/model_metadata.c reads it */
     OnnxModel model = { .opset = OPSET, .prop = &prop };
-    Status st = n.g ? ST_OK : FAIL_NOMEM();
+    Net net;
+    Status st = d->check ? d->check(s) : ST_OK;
 
-    st = st || !d->check ? st : d->check(s);
+    if (st || (st = check_memory(d, s)))
+        return st;
+    st = build(&net, d, s, seed, false);
+    model.n_prop = net.block > 0;
+    snprintf(block, sizeof block, "%" PRId64, net.block);
+    st = st ? st : onnx_export_file(net.g, &(ExportOptions){ .model = &model, .plain = true }, path);
     if (!st) {
-        d->build(&n, s);
-        st = n.g->status;
+        *out = (NetworkSummary){ .parameters = net.parameters, .tensors = net.tensors };
+        memcpy(out->input, net.input, sizeof out->input);
+        memcpy(out->output, net.output, sizeof out->output);
     }
-    model.n_prop = n.block > 0;
-    snprintf(block, sizeof block, "%" PRId64, n.block);
-    st = st ? st : onnx_export_file(n.g, &(ExportOptions){ .model = &model, .plain = true }, path);
-    if (!st) {
-        *out = (NetworkSummary){ .parameters = n.parameters, .tensors = n.tensors };
-        memcpy(out->input, n.input, sizeof out->input);
-        memcpy(out->output, n.output, sizeof out->output);
-    }
-    graph_free(n.g);
+    graph_free(net.g);
     return st;
 }

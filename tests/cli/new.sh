@@ -84,7 +84,8 @@ refused 2 "new: cnn: --size 4 is too small for --layers 3" "$dpexec" new cnn --s
 refused 2 "--layers: expected a whole number from 1 to 1000, found '1001'" "$dpexec" "${mlp[@]}" --layers 1001 -o "$DIR/no.onnx"
 refused 2 "--dropout: expected a number from 0 to 0.99, found '1'" "$dpexec" "${mlp[@]}" --dropout 1 -o "$DIR/no.onnx"
 refused 2 "--seed: expected a whole number" "$dpexec" "${mlp[@]}" --seed x -o "$DIR/no.onnx"
-refused 2 "gpt would have more than 10000000000 parameters" "$dpexec" new gpt --width 65536 --vocab 1000000 -o "$DIR/no.onnx"
+refused 2 "new: gpt: 51606004039680 parameters take 192247.3 GiB, and the machine has" \
+    "$dpexec" new gpt --width 65536 --vocab 1000000 --layers 1000 -o "$DIR/no.onnx"
 refused 1 "no/such.onnx" "$dpexec" "${mlp[@]}" -o "$DIR/no/such.onnx"
 check "nothing is written" test ! -e "$DIR/no.onnx"
 
