@@ -115,6 +115,8 @@ check 'the table of behaviours names checks that its files do not have' "$(echo 
         n = split($(i + 1), part, "*")
         for (k = 2; $i ~ /^tests\// && k <= n; k += 2) print file ":" part[k]
     } }' | while IFS=: read -r f name; do grep -qF -- "$name" "$f" || echo "$f: no check '$name'"; done)"
+check 'docs/comparison.md names tests that are not there' "$(grep -oE '^\| [^|]*\|[^|]*\|' docs/comparison.md | cut -d'|' -f3 |
+    grep -oE '`[a-z_]+`' | tr -d '`' | sort -u | while read -r t; do [ -e "tests/cli/$t.sh" ] || echo "$t"; done)"
 check 'the table of behaviours names options that there are not' \
     "$(echo "$behaviours" | grep -oE '`--[a-z-]+' | sed 's/`--//' | sort -u | while read -r o; do echo "$options" | grep -qx -- "$o" || echo "--$o"; done)"
 check 'the table of behaviours names functions that include/dpexec.h does not declare' \
