@@ -10,6 +10,18 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
+# The records of TensorBoard, translated and compiled as the ONNX format is.
+set(event_out ${GEN}/event)
+file(MAKE_DIRECTORY ${event_out})
+add_custom_command(OUTPUT ${event_out}/event.pb-c.c ${event_out}/event.pb-c.h
+    COMMAND ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/tools/tensorboard --c_out=${event_out}
+        ${CMAKE_SOURCE_DIR}/tools/tensorboard/event.proto
+    DEPENDS tools/tensorboard/event.proto VERBATIM)
+add_library(event_proto STATIC ${event_out}/event.pb-c.c)
+target_compile_options(event_proto PRIVATE -w)
+target_include_directories(event_proto SYSTEM PUBLIC ${event_out})
+target_link_libraries(event_proto PUBLIC PkgConfig::PROTOBUF_C)
+target_link_libraries(toolbox PUBLIC event_proto)
 foreach(part css js)        # of the page of a run
     add_custom_command(OUTPUT ${GEN}/tools/report_${part}.gen.h DEPENDS tools/report/report.${part} cmake/embed.cmake VERBATIM
         COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/tools/report/report.${part} -DOUT=${GEN}/tools/report_${part}.gen.h

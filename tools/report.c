@@ -29,7 +29,7 @@ static Status report(const Args *a)
     Status st = ST_OK;
 
     for (; !st && n < a->n_positional; n += !st)
-        st = history_open(&run[n], a->positional[n]);
+        st = history_open(&run[n], a->positional[n], NULL, NULL);
     if (args_value(a, "o"))
         snprintf(path, sizeof path, "%s", args_value(a, "o"));
     else

@@ -54,6 +54,8 @@ static Status add_point(History *h, const char *name, int64_t step, double x)
     const Bin point = { step, step, x, x };
     Series *s = (Series *)history_find(h, name);
 
+    if (h->take)
+        TRY(h->take(h->user, step, name, x));
     if (!isfinite(x))
         return ST_OK;
     if (!s && !(s = add_series(h, name)))
@@ -214,13 +216,15 @@ Status history_follow(History *h)
     return st;
 }
 
-Status history_open(History **out, const char *folder)
+Status history_open(History **out, const char *folder, HistorySink *take, void *user)
 {
     History *h = calloc(1, sizeof *h);
     Status st;
 
     if (!h)
         return FAIL_NOMEM();
+    h->take = take;
+    h->user = user;
     h->rows = json_array();
     h->tables = json_object();
     if (!h->rows || !h->tables) {

@@ -23,6 +23,9 @@ typedef struct {
     int64_t per_bin, in_last; /* points of a full bin, and of the last one */
 } Series;
 
+/* Receives each number that is logged, those of earlier steps, too. */
+typedef Status HistorySink(void *user, int64_t step, const char *key, double x);
+
 typedef struct {
     char folder[4096];
     long offset; /* bytes of metrics.jsonl that are read */
@@ -35,10 +38,13 @@ typedef struct {
     double loss, samples; /* sums since the last row */
     double row_seconds;
     int64_t row_steps;
+    HistorySink *take; /* NULL: none */
+    void *user;
 } History;
 
-/* Reads the run in the folder.  E_IO: it has no metrics.jsonl that can be read. */
-Status history_open(History **out, const char *folder) CHECKED;
+/* Reads the run in the folder, and gives each number to `take`, unless that is NULL.  E_IO: it has no metrics.jsonl
+ * that can be read. */
+Status history_open(History **out, const char *folder, HistorySink *take, void *user) CHECKED;
 /* Reads what was logged since; all again if the file is shorter now, because the run was resumed from before. */
 Status history_follow(History *h) CHECKED;
 void history_free(History *h);

@@ -204,6 +204,8 @@ Status check_flags(Run *r)
         findings_add(&f, FAIL(E_IO, "--trace %s", status_message()));
     if (r->sample_every && r->world.world)
         findings_add(&f, FAIL(E_INVALID, "--sample-every: a model writes in one process alone"));
+    if (args_has(a, "tensorboard") && !r->keeps)
+        findings_add(&f, FAIL(E_INVALID, "--tensorboard needs a folder, and --out none writes nothing"));
     find_train_files(&f, a);
     if (!args_has(a, "data"))
         findings_add(&f, feed_check_source(a, "data"));

@@ -304,6 +304,8 @@ void close_run(Run *r, int failed)
     strata_free(&r->strata);
     run_dir_close(&r->dir);
     history_free(r->history);
+    if (events_close(r->events))
+        fprintf(stderr, "dpexec: warning: %s\n", status_message());
     text_generator_free(r->generator);
     tokenizer_free(r->tokenizer);
     progress_close_log(&r->progress);

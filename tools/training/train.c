@@ -49,6 +49,7 @@ static const Flag flags[] = {
     { "eval-batches", "N", "batches of an evaluation, of samples that lie evenly over --val [all]" },
     { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
     { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
+    { "tensorboard", NULL, "write event files for TensorBoard into the run's folder: scalars, histograms of weights" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },

@@ -10,6 +10,7 @@
 #include "tools/generate/generator.h"
 #include "tools/progress.h"
 #include "tools/report/history.h"
+#include "tools/tensorboard/events.h"
 #include "tools/training/checkpoint_note.h"
 #include "tools/training/run_dir.h"
 #include "tools/world.h"
@@ -66,6 +67,7 @@ typedef struct {
     Tokenizer *tokenizer; /* of these; NULL: none was written yet */
     TextGenerator *generator;
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
+    Events *events;    /* of --tensorboard; NULL: none */
     double report_due; /* when it may be written again */
 } Run;
 

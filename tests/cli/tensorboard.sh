@@ -1,0 +1,24 @@
+#!/bin/bash
+# --tensorboard: TensorBoard's own reader finds each number once, after interruptions and of several processes, too.
+# TensorBoard is in BUILD_DIR/python: tests/interop/install.sh BUILD_DIR.
+. "$(dirname "$0")/lib.sh"
+if ! cmp -s tests/interop/requirements.txt "$build/python/requirements.txt"; then
+    fail "no TensorBoard: tests/interop/install.sh $build installs it"
+    finish
+fi
+data=tests/oracle/data/digits.npz
+flags=(models/mlp.onnx --data $data --val $data --loss cross-entropy --metric accuracy --clip-norm 5 --batch-size 10 --threads 1 --quiet)
+events() { "$build/python/bin/python" -W ignore tests/cli/events.py "$1"; }
+check "a run" "$dpexec" "${flags[@]}" --epochs 4 --tensorboard --out "$DIR/whole"
+check "its events" events "$DIR/whole"
+check "without the flag" "$dpexec" "${flags[@]}" --epochs 4 --out "$DIR/plain"
+check "the same run" same_run "$DIR/plain" "$DIR/whole"
+check "and no events" test ! -e "$DIR/plain/tensorboard"
+check "stopped" "$dpexec" "${flags[@]}" --epochs 4 --steps 7 --tensorboard --out "$DIR/half"
+check "resumed" "$dpexec" "${flags[@]}" --epochs 4 --tensorboard --resume "$DIR/half"
+check "each step once" events "$DIR/half"
+check "one file" test "$(find "$DIR/half/tensorboard" -type f | wc -l)" = 1
+check "three processes" "$dpexec" launch -n 3 -- train "${flags[@]}" --epochs 2 --tensorboard --out "$DIR/three"
+check "each step once, by rank 0" events "$DIR/three"
+refused 2 "--tensorboard needs a folder, and --out none writes nothing" "$dpexec" "${flags[@]}" --tensorboard --out none
+finish
