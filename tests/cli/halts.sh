@@ -61,6 +61,7 @@ comparing how the processes were started
 the check of --data
 the digest of --data
 the check of --val
+the digest of --val
 the threads of devices
 the sizes of devices
 whether the run goes on after step 0
