@@ -123,26 +123,11 @@ static Status add_node(Summary *s, const Graph *g, const Node *n, int depth, boo
     return ST_OK;
 }
 
-/* "1,234,567" */
-static const char *grouped(char text[32], int64_t n)
-{
-    char digits[24];
-    const int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-    int at = 0;
-
-    for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
 static void print_text(FILE *to, const Summary *s)
 {
     int width[3] = { 5, 9, 6 };
-    char shape[SHAPE_TEXT], a[32], b[32], c[32], of_parameters[BYTES_TEXT], of_outputs[BYTES_TEXT];
+    char shape[SHAPE_TEXT], a[GROUPED_TEXT], b[GROUPED_TEXT], c[GROUPED_TEXT], of_parameters[BYTES_TEXT],
+        of_outputs[BYTES_TEXT];
 
     for (const Layer *l = s->layer; l < s->layer + s->n; l++) {
         const int n[3] = { (int)strlen(l->name), (int)strlen(l->ops), (int)strlen(shape_text(l->out->shape, shape)) };
@@ -154,10 +139,10 @@ static void print_text(FILE *to, const Summary *s)
             "parameters", "trained", "FLOPs");
     for (const Layer *l = s->layer; l < s->layer + s->n; l++)
         fprintf(to, "%-*s  %-*s  %-*s  %13s  %13s  %17s\n", width[0], l->name, width[1], l->ops, width[2],
-                shape_text(l->out->shape, shape), l->parameters ? grouped(a, l->parameters) : "",
-                l->parameters ? grouped(b, l->trained) : "", grouped(c, l->flops));
+                shape_text(l->out->shape, shape), l->parameters ? grouped_text(a, l->parameters) : "",
+                l->parameters ? grouped_text(b, l->trained) : "", grouped_text(c, l->flops));
     fprintf(to, "\n%zu layers; %s parameters, of which %s are trained; %s FLOPs forward\n", s->n,
-            grouped(a, s->parameters), grouped(b, s->trained), grouped(c, s->flops));
+            grouped_text(a, s->parameters), grouped_text(b, s->trained), grouped_text(c, s->flops));
     fprintf(to, "memory: parameters %s, all outputs of operators %s\n",
             bytes_text(of_parameters, (uint64_t)s->bytes_parameters),
             bytes_text(of_outputs, (uint64_t)s->bytes_outputs));

@@ -128,6 +128,21 @@ const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes)
     return text;
 }
 
+const char *grouped_text(char text[GROUPED_TEXT], int64_t n)
+{
+    char digits[24];
+    const int len = snprintf(digits, sizeof digits, "%lld", (long long)n), sign = n < 0;
+    int at = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i > sign && (len - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
 bool text_to_float64(double *out, const char *s, size_t len)
 {
     double v;

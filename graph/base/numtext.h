@@ -27,6 +27,9 @@ int text_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3
 /* "12 B", "1.5 KiB", "20.0 MiB": rounded to a tenth of the unit. */
 enum { BYTES_TEXT = 24 };
 const char *bytes_text(char text[BYTES_TEXT], uint64_t bytes);
+/* "1,234,567" */
+enum { GROUPED_TEXT = 32 };
+const char *grouped_text(char text[GROUPED_TEXT], int64_t n);
 
 /* Parses all of `s` as a number in C's decimal form, or inf or nan with an optional sign.  false: it is something else.
  */

@@ -6,22 +6,8 @@
 
 #include "graph/base/foreign.h"
 #include "graph/base/json_writer.h"
+#include "graph/base/numtext.h"
 #include "passes/report.h"
-
-/* Writes 81226 as "81,226". */
-static const char *grouped(char text[32], int64_t n)
-{
-    char digits[24];
-    int len = snprintf(digits, sizeof digits, "%" PRId64, n), at = 0;
-
-    for (int i = 0; i < len; i++) {
-        if (i && (len - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
-}
 
 void report_summary(char text[REPORT_SUMMARY], const Report *r)
 {
@@ -40,12 +26,13 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
     }
     *constants = '\0';
     if (fixed)
-        snprintf(constants, sizeof constants, "; %s constant%s fixed", grouped(c, fixed), fixed == 1 ? " is" : "s are");
+        snprintf(constants, sizeof constants, "; %s constant%s fixed", grouped_text(c, fixed),
+                 fixed == 1 ? " is" : "s are");
     if (remembered)
         snprintf(why, sizeof why, ", %s as in the run that wrote this file; --train '*' trains all",
-                 remembered == fixed ? "all" : grouped(d_text, remembered));
-    snprintf(text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s", grouped(a, numbers),
-             numbers == 1 ? "" : "s", grouped(b, tensors), tensors == 1 ? "" : "s", constants, why);
+                 remembered == fixed ? "all" : grouped_text(d_text, remembered));
+    snprintf(text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s", grouped_text(a, numbers),
+             numbers == 1 ? "" : "s", grouped_text(b, tensors), tensors == 1 ? "" : "s", constants, why);
 }
 
 static void report_parameters_print_row(const Report *r, const Decision *d, int width, FILE *to)

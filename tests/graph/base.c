@@ -275,6 +275,11 @@ static void test_numbers_as_text(void)
     CHECK_STR("1.0 KiB", bytes_text(text, 1024));
     CHECK_STR("1.5 MiB", bytes_text(text, 3 << 19));
     CHECK_STR("16.0 TiB", bytes_text(text, (uint64_t)1 << 44));
+    CHECK_STR("0", grouped_text(text, 0));
+    CHECK_STR("999", grouped_text(text, 999));
+    CHECK_STR("-999", grouped_text(text, -999));
+    CHECK_STR("-1,000", grouped_text(text, -1000));
+    CHECK_STR("9,223,372,036,854,775,807", grouped_text(text, INT64_MAX));
     CU_ASSERT_EQUAL(text_print(f, "%.3e", 1.5), 9);
     fclose(f);
     CHECK_STR("1.500e+00", printed);
