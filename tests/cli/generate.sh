@@ -48,6 +48,7 @@ def model(name, length, extra):
 
 model("fixed", 24, False)
 model("open", "T", True)
+model("square", 40, False)      # as many tokens as classes
 PY
 
 # likeliest MODEL PROMPT N: what ONNX Runtime writes, the window moving over the end of the text.
@@ -75,6 +76,13 @@ for model in fixed open; do
     "$dpexec" generate "$DIR/$model.onnx" --prompt "$prompt" --tokens 40 --temperature 0 --window 24 --quiet >"$DIR/$model.written" 2>"$DIR/err" || cat "$DIR/err"
     check "$model: the likeliest tokens" cmp "$DIR/$model.written" "$DIR/$model.expected"
 done
+likeliest square "$prompt" 60 40 >"$DIR/square.expected"
+"$dpexec" generate "$DIR/square.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --class-axis 2 --quiet >"$DIR/square.written"
+check "square: the likeliest tokens" cmp "$DIR/square.written" "$DIR/square.expected"
+refused 2 "40 tokens and as many classes: give --class-axis 2" "$dpexec" generate "$DIR/square.onnx" --prompt "$prompt"
+likeliest open "$prompt" 60 64 >"$DIR/long.expected"      # the window grows past as many tokens as classes
+"$dpexec" generate "$DIR/open.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --window 40 --quiet | head -c 41 >"$DIR/long.written"
+check "open, as long as the vocabulary" cmp "$DIR/long.written" <(head -c 41 "$DIR/long.expected")
 check "the model repeats no single token" test "$(tail -c 30 "$DIR/fixed.expected" | od -An -v -tx1 -w1 | sort -u | wc -l)" -gt 3
 draw() { "$dpexec" generate "$DIR/open.onnx" --prompt "$prompt" --tokens 60 --quiet "$@"; }
 draw --sample-seed 1 >"$DIR/one"; draw --sample-seed 1 >"$DIR/one again"; draw --sample-seed 2 >"$DIR/two"

@@ -21,6 +21,7 @@ struct TextGenerator {
     double *score;
     Candidate *room;
     int64_t vocabulary; /* of score and room */
+    int axis;           /* of the vocabulary in the scores: 1 or 2; 0: not known yet */
 };
 
 static Status add_input(TextGenerator *g, const dpx_info *in, int64_t *open_window)
@@ -41,7 +42,8 @@ static Status add_input(TextGenerator *g, const dpx_info *in, int64_t *open_wind
     return ST_OK;
 }
 
-Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, int64_t window)
+Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, const dpx_options *o,
+                           int64_t window)
 {
     TextGenerator *g = calloc(1, sizeof *g);
     int tokens = 0;
@@ -50,6 +52,9 @@ Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trai
     if (!g)
         return FAIL_NOMEM();
     g->trainer = trainer;
+    g->axis = !strcmp(dpx_options_get(o, "class-axis"), "1")   ? 1
+              : !strcmp(dpx_options_get(o, "class-axis"), "2") ? 2
+                                                               : 0;
     g->n_outputs = dpx_model_count(model, DPX_OUTPUT);
     for (int i = 0; !st && i < dpx_model_count(model, DPX_INPUT); i++) {
         dpx_info in;
@@ -122,13 +127,25 @@ static Status read_scores(TextGenerator *g, int64_t at)
 {
     const dpx_tensor *y = &g->output[0];
     const int64_t length = g->input[0].dim[1];
-    const bool last = y->rank == 3 && y->dim[1] == length, middle = y->rank == 3 && !last && y->dim[2] == length;
-    const int64_t n = last ? y->dim[2] : y->dim[1], step = last ? 1 : length, from = last ? at * n : at;
+    const bool has_scores = y->rank == 3 && (y->dim[1] == length || y->dim[2] == length) &&
+                            (y->dtype == DPX_FLOAT32 || y->dtype == DPX_FLOAT64);
+    int64_t n, step, from;
 
-    if ((!last && !middle) || (y->dtype != DPX_FLOAT32 && y->dtype != DPX_FLOAT64))
+    if (has_scores && !g->axis && y->dim[1] == y->dim[2])
+        return FAIL(
+            E_INVALID,
+            "output '%s' has %lld tokens and as many classes: give --class-axis 2 for [batch, T, vocabulary], 1 "
+            "for [batch, vocabulary, T]",
+            y->name, (long long)length);
+    if (!g->axis)
+        g->axis = has_scores && y->dim[1] == length ? 2 : 1;
+    if (!has_scores || y->dim[3 - g->axis] != length)
         return FAIL(E_INVALID,
                     "output '%s' has no scores [batch, %lld, vocabulary] of the tokens, in float32 or float64", y->name,
                     (long long)length);
+    n = y->dim[g->axis];
+    step = g->axis == 2 ? 1 : length;
+    from = g->axis == 2 ? at * n : at;
     if (n > g->vocabulary) {
         free(g->score);
         free(g->room);
