@@ -198,12 +198,12 @@ double options_group_rate(const Options *o, int k, int64_t step, const ScheduleS
     const OptionGroup *g = k ? &o->group[k - 1] : NULL;
     const void *settings;
     const ScheduleDef *schedule = schedule_of(&settings, o, k);
-    const int64_t after = step - o->warmup_steps, span = o->total_steps - o->warmup_steps;
+    const SchedulePoint at = { step - o->warmup_steps, o->total_steps - o->warmup_steps, o->warmup_steps };
     const double lr = g && g->has_lr ? g->lr : o->lr;
 
-    if (after < 0)
+    if (at.step < 0)
         return lr * (double)(step + 1) / (double)o->warmup_steps;
-    return lr * schedule->factor(settings, after, span) *
+    return lr * schedule->factor(settings, at) *
            (schedule->observe && state ? state[has_schedule(o, k) ? k : 0].factor : 1);
 }
 

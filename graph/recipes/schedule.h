@@ -17,11 +17,16 @@ typedef struct {
 /* Bits. */
 typedef enum { OBSERVES_LOSS = 1, OBSERVES_METRIC = 2 } ObservedKind;
 
+/* A step of a run: its number, counted from 0 after the warm-up, the number of steps after the warm-up (0: not known),
+ * and that of the warm-up. */
+typedef struct {
+    int64_t step, span, warmup;
+} SchedulePoint;
+
 typedef struct {
     Recipe recipe;
     bool ends; /* it needs the number of steps */
-    /* The factor in step `step`, counted from 0 after the warm-up; `span`: number of steps after it, 0: not known. */
-    double (*factor)(const void *settings, int64_t step, int64_t span);
+    double (*factor)(const void *settings, SchedulePoint at);
     /* The value that the schedule observes; its state's factor also multiplies the rate.  NULL: it observes none. */
     ObservedKind (*observes)(const void *settings);
     bool (*falls)(const void *settings); /* is a smaller observed value better? */
@@ -30,10 +35,10 @@ typedef struct {
 
 #define DEFINE_SCHEDULE(ident, ...) const ScheduleDef schedule_##ident = { __VA_ARGS__ }
 
-/* The share of `span` steps that is done before step `step`: 0 at the beginning, 1 from the end on. */
-static inline double schedule_done(int64_t step, int64_t span)
+/* The share of the steps after the warm-up that is done before this one: 0 at the beginning, 1 from the end on. */
+static inline double schedule_done(SchedulePoint at)
 {
-    return span > 0 && step < span ? (double)step / (double)span : 1;
+    return at.span > 0 && at.step < at.span ? (double)at.step / (double)at.span : 1;
 }
 
 /* Settings of schedules with no other argument. */

@@ -22,9 +22,10 @@ static void check_rate(const Options *o, int64_t step, double expected)
 /* A refused "step:x" once left the schedule at steps of 0 length, and the rate to a division by zero. */
 static void test_refused_schedule(void)
 {
-    static const char *const wrong[] = { "step:x",      "step:0",        "step",       "step:5:2", "step:5:0.5:1",
-                                         "cosine:2",    "linear:x",      "constant:1", "poly:0",   "restarts",
-                                         "exponential", "exponential:0", "multi-step" };
+    static const char *const wrong[] = { "step:x",       "step:0",         "step",       "step:5:2", "step:5:0.5:1",
+                                         "cosine:2",     "linear:x",       "constant:1", "poly:0",   "restarts",
+                                         "exponential",  "exponential:0",  "multi-step", "wsd:0",    "wsd:1.5",
+                                         "wsd:0.1:sqrt", "inverse-sqrt:-1" };
     Options *o = options_create();
 
     CHECK_OK(options_set(o, "lr", "1"));
@@ -58,22 +59,26 @@ static void test_schedule_given_again(void)
     options_free(o);
 }
 
-/* PyTorch's rates. */
+/* PyTorch's rates and transformers', without those of a warm-up. */
 static void test_torch_schedules(void)
 {
     Options *o = options_create();
+    char warmup[8];
 
     CHECK_OK(options_set(o, "lr", "0.5"));
     CHECK_OK(options_set(o, "total-steps", "20"));
     for (size_t i = 0; i < sizeof torch_schedules / sizeof *torch_schedules; i++) {
+        snprintf(warmup, sizeof warmup, "%d", torch_schedules[i].warmup);
+        CHECK_OK(options_set(o, "warmup-steps", warmup));
         CHECK_OK(options_set(o, "lr-schedule", torch_schedules[i].schedule));
-        for (int step = 0; step < 20; step++) {
+        for (int step = torch_schedules[i].warmup; step < 20; step++) {
             const double want = torch_schedules[i].rate[step], got = options_learning_rate(o, step);
 
             if (!(fabs(got - want) <= 1e-14))
                 TEST_FAIL("%s, step %d: %.17g, PyTorch has %.17g", torch_schedules[i].schedule, step, got, want);
         }
     }
+    CHECK_OK(options_set(o, "warmup-steps", "0"));
     CHECK_OK(options_set(o, "lr-schedule", "one-cycle:0"));
     for (int step = 0; step < 30; step++) /* no way up, and steps behind the end */
         CU_ASSERT(options_learning_rate(o, step) > 0 && options_learning_rate(o, step) <= 0.5);

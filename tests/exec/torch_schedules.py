@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""Writes torch_schedules.h: the rates of PyTorch's schedules, step by step, in float64.
+"""Writes torch_schedules.h: the rates of PyTorch's schedules and of transformers', step by step, in float64.
 
-    tests/exec/torch_schedules.py > tests/exec/torch_schedules.h
+    python3 -m pip install torch transformers
+    python3 tests/exec/torch_schedules.py > tests/exec/torch_schedules.h
 """
 import torch
+import transformers as T
 
 STEPS = 20
 
@@ -36,7 +38,16 @@ table = [
     ("poly:0.9", lambda o: S.PolynomialLR(o, STEPS, 0.9)),
     ("restarts:4", lambda o: S.CosineAnnealingWarmRestarts(o, 4)),
     ("restarts:3:2:0.1", lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2, 0.05)),
-]
+    ("wsd", lambda o: T.get_wsd_schedule(o, 0, STEPS // 10, STEPS)),
+    ("wsd:0.25:linear:0.1", lambda o: T.get_wsd_schedule(o, 0, 5, STEPS, decay_type="linear", min_lr_ratio=0.1)),
+    ("wsd:0.5:cosine:0.2", lambda o: T.get_wsd_schedule(o, 4, 8, STEPS, min_lr_ratio=0.2), 4),
+    ("wsd:0.5:1-sqrt", lambda o: T.get_wsd_schedule(o, 4, 8, STEPS, decay_type="1-sqrt"), 4),
+    ("wsd:1:1-sqrt", lambda o: T.get_wsd_schedule(o, 0, STEPS, STEPS, decay_type="1-sqrt")),
+    ("inverse-sqrt", lambda o: T.get_inverse_sqrt_schedule(o, 0)),
+    ("inverse-sqrt", lambda o: T.get_inverse_sqrt_schedule(o, 4), 4),
+    ("inverse-sqrt:3", lambda o: T.get_inverse_sqrt_schedule(o, 0, 3)),
+    ("inverse-sqrt:10", lambda o: T.get_inverse_sqrt_schedule(o, 4, 10), 4),
+]   # the last number: steps of a warm-up, whose rates are not compared
 SEEN = [2.0, 1.5, 1.4999, 1.5, 1.2, 1.3, float("nan"), 1.1999, 1.25, 1.0, 1.0, 1.0, 1.0, 0.9, 0.95, 0.92, 0.91, 0.95, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
 
 
@@ -62,10 +73,10 @@ plateaus = [
     ("plateau:0.5:1:0.1:abs:1:0:max", -1, {"factor": 0.5, "patience": 1, "threshold": 0.1, "threshold_mode": "abs", "cooldown": 1,
                                            "mode": "max"}),
 ]
-print("/* Made by torch_schedules.py: --lr 0.5, 20 steps. */\nstatic const struct {\n    const char *schedule;\n    double rate[20];\n"
-      "} torch_schedules[] = {")
-for name, make in table:
-    print(f'    {{ "{name}",')
+print("/* Made by torch_schedules.py: --lr 0.5, 20 steps. */\nstatic const struct {\n    const char *schedule;\n    int warmup;\n"
+      "    double rate[20];\n} torch_schedules[] = {")
+for name, make, *warmup in table:
+    print(f'    {{ "{name}", {(warmup or [0])[0]},')
     r = [repr(x) for x in rates(make)]
     for i in range(0, STEPS, 4):
         print(("      { " if not i else "        ") + ", ".join(r[i:i + 4]) + (" } }," if i + 4 >= STEPS else ","))

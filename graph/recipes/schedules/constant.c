@@ -1,9 +1,9 @@
 /* constant: every step has the same rate. */
 #include "graph/recipes/schedule.h"
 
-static double constant_factor(const void *settings, int64_t step, int64_t span)
+static double constant_factor(const void *settings, SchedulePoint at)
 {
-    (void)settings, (void)step, (void)span;
+    (void)settings, (void)at;
     return 1;
 }
 

@@ -3,11 +3,11 @@
 
 #include "graph/recipes/schedule.h"
 
-static double cosine_factor(const void *settings, int64_t step, int64_t span)
+static double cosine_factor(const void *settings, SchedulePoint at)
 {
     const FinalRate *s = settings;
 
-    return s->final + (1 - s->final) * 0.5 * (1 + cos(M_PI * schedule_done(step, span)));
+    return s->final + (1 - s->final) * 0.5 * (1 + cos(M_PI * schedule_done(at)));
 }
 
 static const Setting args[] = { FINAL_RATE(FinalRate, final), { .name = NULL } };

@@ -7,10 +7,9 @@ typedef struct {
     double gamma;
 } Exponential;
 
-static double exponential_factor(const void *settings, int64_t step, int64_t span)
+static double exponential_factor(const void *settings, SchedulePoint at)
 {
-    (void)span;
-    return pow(((const Exponential *)settings)->gamma, (double)step);
+    return pow(((const Exponential *)settings)->gamma, (double)at.step);
 }
 
 static const Setting args[] = {

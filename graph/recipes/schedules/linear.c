@@ -1,11 +1,11 @@
 /* linear: a line from lr down to a fraction of it. */
 #include "graph/recipes/schedule.h"
 
-static double linear_factor(const void *settings, int64_t step, int64_t span)
+static double linear_factor(const void *settings, SchedulePoint at)
 {
     const FinalRate *s = settings;
 
-    return 1 - (1 - s->final) * schedule_done(step, span);
+    return 1 - (1 - s->final) * schedule_done(at);
 }
 
 static const Setting args[] = { FINAL_RATE(FinalRate, final), { .name = NULL } };

@@ -24,13 +24,12 @@ static int64_t next_step(const char **at)
     return v;
 }
 
-static double multi_step_factor(const void *settings, int64_t step, int64_t span)
+static double multi_step_factor(const void *settings, SchedulePoint at)
 {
     const MultiStep *s = settings;
     int passed = 0;
 
-    (void)span;
-    for (const char *at = s->at; at && next_step(&at) <= step;)
+    for (const char *next = s->at; next && next_step(&next) <= at.step;)
         passed++;
     return pow(s->gamma, passed);
 }

@@ -11,17 +11,17 @@ typedef struct {
 
 static double between(double from, double to, double done) { return to + (from - to) / 2 * (1 + cos(M_PI * done)); }
 
-static double one_cycle_factor(const void *settings, int64_t step, int64_t span)
+static double one_cycle_factor(const void *settings, SchedulePoint at)
 {
     const OneCycle *s = settings;
-    const double first = 1 / s->div, last = first / s->final, at = step < span ? (double)step : (double)span - 1,
-                 top = s->up * (double)span - 1, end = (double)span - 1;
+    const double first = 1 / s->div, last = first / s->final, end = (double)at.span - 1,
+                 step = at.step < at.span ? (double)at.step : end, top = s->up * (double)at.span - 1;
 
-    if (span < 1)
+    if (at.span < 1)
         return last;
-    if (at <= top)
-        return top > 0 ? between(first, 1, at / top) : 1;
-    return between(1, last, end > top ? (at - top) / (end - top) : 1);
+    if (step <= top)
+        return top > 0 ? between(first, 1, step / top) : 1;
+    return between(1, last, end > top ? (step - top) / (end - top) : 1);
 }
 
 #define ABOVE_1(word, field, meaning, value)                                                                        \

@@ -15,11 +15,10 @@ typedef struct {
     Mode mode;
 } Plateau;
 
-static double factor(const void *settings, int64_t step, int64_t span)
+static double factor(const void *settings, SchedulePoint at)
 {
     (void)settings;
-    (void)step;
-    (void)span;
+    (void)at;
     return 1;
 }
 

@@ -8,11 +8,11 @@ typedef struct {
     double power, final;
 } Poly;
 
-static double poly_factor(const void *settings, int64_t step, int64_t span)
+static double poly_factor(const void *settings, SchedulePoint at)
 {
     const Poly *s = settings;
 
-    return s->final + (1 - s->final) * pow(1 - schedule_done(step, span), s->power);
+    return s->final + (1 - s->final) * pow(1 - schedule_done(at), s->power);
 }
 
 static const Setting args[] = {

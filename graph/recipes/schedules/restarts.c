@@ -9,12 +9,11 @@ typedef struct {
     double final;
 } Restarts;
 
-static double restarts_factor(const void *settings, int64_t step, int64_t span)
+static double restarts_factor(const void *settings, SchedulePoint at)
 {
     const Restarts *s = settings;
-    int64_t length = s->first;
+    int64_t length = s->first, step = at.step;
 
-    (void)span;
     if (s->times == 1)
         step %= length;
     while (step >= length) {

@@ -8,12 +8,11 @@ typedef struct {
     double gamma;
 } Step;
 
-static double step_factor(const void *settings, int64_t step, int64_t span)
+static double step_factor(const void *settings, SchedulePoint at)
 {
     const Step *s = settings;
 
-    (void)span;
-    return pow(s->gamma, (double)(step / s->every));
+    return pow(s->gamma, (double)(at.step / s->every));
 }
 
 static const Setting args[] = {
