@@ -265,6 +265,11 @@ DPX_API dpx_status dpx_world_agree(dpx_world *world) DPX_CHECKED;
 /* Every process calls them: they return the largest `mine`, and the sum of all modulo 2^64. */
 DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
 DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
+/* Every process calls it with bytes of its own, at most 64 MiB.  On rank 0 *all, to be free()d, receives those of all
+ * processes by rank, one behind the other; elsewhere it becomes NULL.  `size` has room for dpx_world_size numbers,
+ * which rank 0 receives: the bytes of each rank. */
+DPX_API dpx_status dpx_world_gather(dpx_world *world, const void *mine, size_t bytes, void **all,
+                                    size_t *size) DPX_CHECKED;
 DPX_API void dpx_world_set_purpose(dpx_world *world, const char *what); /* of later exchanges, for timeout messages */
 /* Trainers created with these options train in the world, which must outlive them; NULL: in this process alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);

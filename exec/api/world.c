@@ -109,6 +109,16 @@ dpx_status dpx_world_sum(dpx_world *w, int64_t mine, int64_t *out)
     return (dpx_status)world_sum(w->world, mine, out);
 }
 
+dpx_status dpx_world_gather(dpx_world *w, const void *mine, size_t bytes, void **all, size_t *size)
+{
+    NEED(w, "world");
+    NEED(mine, "mine");
+    NEED(all, "all");
+    NEED(size, "size");
+    world_set_purpose(w->world, "%s", *w->purpose ? w->purpose : __func__);
+    return (dpx_status)world_gather(w->world, mine, bytes, all, size);
+}
+
 void dpx_options_set_world(dpx_options *o, dpx_world *w)
 {
     if (o)

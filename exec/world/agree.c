@@ -9,7 +9,7 @@
 #include "exec/world/internal.h"
 #include "graph/base/heap_array.h"
 
-enum { MOST_FACTS = 64 << 20 /* bytes of one process */ };
+enum { MOST_GATHERED = 64 << 20 /* bytes of one process */ };
 
 WorldRound *world_round_create(void)
 {
@@ -77,6 +77,17 @@ static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
     return ST_OK;
 }
 
+/* Gathers how many bytes each process has.  E_INVALID: one has too many. */
+static Status gather_sizes(World *w, size_t mine, int64_t bytes[WORLD_MAX])
+{
+    TRY(gather_numbers(w, (int64_t)mine, bytes));
+    for (int r = 0; r < w->size; r++) /* sizes from other processes may be anything */
+        if (bytes[r] < 0 || bytes[r] > MOST_GATHERED)
+            return FAIL(E_INVALID, "rank %d of %d: %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
+                        MOST_GATHERED);
+    return ST_OK;
+}
+
 Status world_count_neighbours(World *w)
 {
     int64_t all[WORLD_MAX], mine = (int64_t)machine_id();
@@ -114,6 +125,39 @@ Status world_sum(World *w, int64_t mine, int64_t *out)
     }
     *out = (int64_t)sum;
     return ST_OK;
+}
+
+Status world_gather(World *w, const void *mine, size_t bytes, void **all, size_t size[WORLD_MAX])
+{
+    int64_t each[WORLD_MAX];
+    size_t n = 0;
+    char *to = NULL;
+    WorldRound *r;
+    Status st;
+
+    TRY(gather_sizes(w, bytes, each));
+    for (int k = 0; k < w->size; k++)
+        n += (size_t)each[k];
+    if (!(r = world_round_create()) || (!w->rank && !(to = malloc(n + 1)))) {
+        free(r);
+        return FAIL_NOMEM();
+    }
+    if (w->rank)
+        world_round_send(r, 0, mine, bytes);
+    n = 0;
+    for (int k = 0; k < w->size && to; k++) {
+        size[k] = (size_t)each[k];
+        if (k)
+            world_round_receive(r, k, to + n, size[k]);
+        n += size[k];
+    }
+    if (to && bytes)
+        memcpy(to, mine, bytes);
+    if ((st = run_round(r, w)))
+        free(to);
+    else
+        *all = to;
+    return st;
 }
 
 Status world_share(World *w, int root, void *data, size_t bytes)
@@ -248,11 +292,7 @@ Status world_agree(World *w, const Facts *f, const char *about)
     if (!w || w->size == 1)
         return ST_OK;
     world_set_failed_everywhere(w, false);
-    TRY(gather_numbers(w, (int64_t)f->bytes, bytes));
-    for (int r = 0; r < w->size; r++) /* sizes from other processes may be anything */
-        if (bytes[r] < 0 || bytes[r] > MOST_FACTS)
-            return FAIL(E_INVALID, "rank %d of %d: facts of %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
-                        MOST_FACTS);
+    TRY(gather_sizes(w, f->bytes, bytes));
     if (!(all = calloc((size_t)w->size, sizeof *all)))
         return FAIL_NOMEM();
     st = gather_facts(w, f, bytes, all);

@@ -119,6 +119,10 @@ Status world_ask_progress(World *w, double seconds, WorldProgress progress[WORLD
 Status world_max(World *w, int64_t mine, int64_t *out) CHECKED;
 /* The sum of all processes' numbers, modulo 2^64. */
 Status world_sum(World *w, int64_t mine, int64_t *out) CHECKED;
+/* Copies the bytes of every process to rank 0.  There *all, to be free()d, receives them one rank behind the other, and
+ * size[rank] is how many bytes each rank has given; elsewhere *all is NULL.  E_INVALID: a process has more than 64 MiB.
+ */
+Status world_gather(World *w, const void *mine, size_t bytes, void **all, size_t size[WORLD_MAX]) CHECKED;
 /* Copies `data` of rank `root` to all. */
 Status world_share(World *w, int root, void *data, size_t bytes) CHECKED;
 

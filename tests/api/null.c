@@ -31,6 +31,8 @@ typedef struct {
     DLTensor dl, shapeless;
     dpx_data *data, *some; /* an empty list */
     int64_t number;
+    void *all;
+    size_t size[1];
     int n;
 } Args;
 
@@ -88,6 +90,10 @@ typedef struct {
     X(max_out, "dpx_world_max: out", dpx_world_max(a->w, 1, NULL))                                                     \
     X(sum_world, "dpx_world_sum: world", dpx_world_sum(NULL, 1, &a->number))                                           \
     X(sum_out, "dpx_world_sum: out", dpx_world_sum(a->w, 1, NULL))                                                     \
+    X(gather_world, "dpx_world_gather: world", dpx_world_gather(NULL, "", 0, &a->all, a->size))                        \
+    X(gather_mine, "dpx_world_gather: mine", dpx_world_gather(a->w, NULL, 0, &a->all, a->size))                        \
+    X(gather_all, "dpx_world_gather: all", dpx_world_gather(a->w, "", 0, NULL, a->size))                               \
+    X(gather_size, "dpx_world_gather: size", dpx_world_gather(a->w, "", 0, &a->all, NULL))                             \
     X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                    \
     X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                    \
     X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                   \

@@ -604,6 +604,8 @@ static void test_alone(void)
     dpx_world_options o = { .size = 1 };
     dpx_world *w = NULL;
     int64_t most;
+    void *all = NULL;
+    size_t size;
 
     if (!CHECK_DPX(dpx_world_join(&w, &o)))
         return;
@@ -611,6 +613,9 @@ static void test_alone(void)
     CU_ASSERT_EQUAL(most, 7);
     CHECK_DPX(dpx_world_sum(w, 7, &most));
     CU_ASSERT_EQUAL(most, 7);
+    if (CHECK_DPX(dpx_world_gather(w, "bytes", 5, &all, &size)))
+        CU_ASSERT(size == 5 && !memcmp(all, "bytes", 5));
+    free(all);
     dpx_world_abort(w, "nobody hears it");
     dpx_world_leave(w);
 }
