@@ -190,6 +190,17 @@ Status world_most(int *out, const ToolWorld *w, int mine)
     return ST_OK;
 }
 
+Status world_texts(void **all, size_t *size, const ToolWorld *w, const char *mine, size_t n)
+{
+    if (w->world)
+        return (Status)dpx_world_gather(w->world, mine, n, all, size);
+    if (!(*all = malloc(n + 1)))
+        return FAIL_NOMEM();
+    memcpy(*all, mine, n);
+    *size = n;
+    return ST_OK;
+}
+
 Status world_count(int64_t *all, int64_t *most, const ToolWorld *w, int64_t mine)
 {
     *all = *most = mine;

@@ -38,6 +38,9 @@ Status world_agree_given(const ToolWorld *w, const Args *a, const char *name) CH
 void tool_set_purpose(const ToolWorld *w, const char *form, ...) __attribute__((format(printf, 2, 3)));
 /* The largest `mine` of all processes. */
 Status world_most(int *out, const ToolWorld *w, int mine) CHECKED;
+/* Copies the texts of all processes to rank 0, where *all, to be freed, receives size[rank] bytes of each, one behind
+ * the other; `size` has room for dpx_world_size numbers.  Elsewhere *all is NULL. */
+Status world_texts(void **all, size_t *size, const ToolWorld *w, const char *mine, size_t n) CHECKED;
 /* The sum over all processes, and the largest of one process. */
 Status world_read(LoaderRead *all, LoaderRead *most, const ToolWorld *w, LoaderRead mine) CHECKED;
 /* The same for one number. */

@@ -74,6 +74,8 @@ state: the checkpoint of step 1
 whether the run goes on after step 1
 the metrics of epoch 1
 whether the run goes on after step 2
+whether the page is due at step 2
+the worst samples of step 2
 whether step 2 has the best model
 state: the checkpoint of step 2
 state: the exported model

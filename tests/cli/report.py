@@ -5,6 +5,7 @@ import csv
 import html.parser
 import json
 import pathlib
+import re
 import struct
 import sys
 import zlib
@@ -114,11 +115,69 @@ def classes(folder, predictions, data):
 
 def values(folder, predictions, data):
     page, = Page(f"{folder}/report.html").runs()
-    target = np.load(data)["target"].reshape(-1)
+    x, target = (np.load(data)[k] for k in ("x", "target"))
+    target = target.reshape(-1)
     predicted = np.load(next(pathlib.Path(predictions).glob("*.npy"))).reshape(-1)
     judged = page["evaluation"]
-    assert np.allclose(judged["residuals"], np.stack([target, predicted], 1), rtol=1e-4, atol=1e-5)
+    assert judged["samples"] == judged["of"] == len(target)
+    assert np.allclose(sorted(judged["residuals"]), sorted(np.stack([target, predicted], 1).tolist()), rtol=1e-4, atol=1e-5)
     assert [w["row"] for w in judged["worst"]] == np.argsort(-np.abs(target - predicted))[:25].tolist()
+    for w in judged["worst"]:
+        (name, numbers), = w["values"]
+        assert name == "x" and np.allclose([float(v) for v in numbers.split(", ")], x[w["row"]], rtol=1e-3), w
+
+
+def losses_of(predictions):
+    """Of each sample, from scores [N,...,classes] and targets."""
+    scores = np.load(next(pathlib.Path(predictions).glob("*.npy"))).astype(np.float64)
+    most = scores.max(-1, keepdims=True)
+    log = scores - most - np.log(np.exp(scores - most).sum(-1, keepdims=True))
+    return lambda target: -np.take_along_axis(log, target[..., None], -1)[..., 0].reshape(len(target), -1).mean(1)
+
+
+def rows(folder, predictions, data):
+    """Cells beside the worst rows are those of the file."""
+    page, = Page(f"{folder}/report.html").runs()
+    table = list(csv.DictReader(open(data, newline="")))
+    loss = losses_of(predictions)(np.array([["no", "yes"].index(r["target"]) for r in table]))
+    worst = page["evaluation"]["worst"]
+    assert [w["row"] for w in worst] == np.argsort(-loss, kind="stable")[:25].tolist()
+    for w in worst:
+        row, shown = table[w["row"]], dict(w["values"])
+        assert list(shown) == ["age", "city", "height", "target"] and w["from"] == f"line {w['row'] + 2}", w
+        assert (shown["city"], shown["target"]) == (row["city"], row["target"]), w
+        assert all(float(shown[c] or "nan") == float(row[c] or "nan") or shown[c] == row[c] == "" for c in ("age", "height")), (w, row)
+
+
+def texts(folder, predictions, data):
+    page, = Page(f"{folder}/report.html").runs()
+    text = np.frombuffer(pathlib.Path(data).read_bytes(), "u1").astype(np.int64)
+    block = np.load(next(pathlib.Path(predictions).glob("*.npy")), mmap_mode="r").shape[1]
+    n = (len(text) - 1) // block
+    loss = losses_of(predictions)(text[1:n * block + 1].reshape(n, block))
+    judged = page["evaluation"]
+    assert judged["samples"] == judged["of"] == n
+    assert [w["row"] for w in judged["worst"]] == np.argsort(-loss, kind="stable")[:25].tolist()
+    for w in judged["worst"]:
+        window = bytes(text[w["row"] * block:][:block].tolist())
+        assert w["values"] == [["text", window.decode(errors="replace")]] and near(w["loss"], loss[w["row"]], 3), w
+        assert w["text"].startswith(f"{int(w['text'].split()[0])} of {block} wrong"), w
+
+
+def measured(path, *command):
+    """Runs it, and writes its most memory to a file."""
+    import resource
+    import subprocess
+    subprocess.check_call(command)
+    pathlib.Path(path).write_text(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))
+
+
+def memory(folder, peak):
+    page, = Page(f"{folder}/report.html").runs()
+    most = int(pathlib.Path(peak).read_text())
+    assert .9 * most <= page["memory"]["process"] <= most, (page["memory"], most)
+    number, unit = re.search(r"a step takes ([0-9.]+) (\w+)", pathlib.Path(f"{folder}/log.txt").read_text()).groups()
+    assert near(page["memory"]["step"], float(number) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit), 1), page["memory"]
 
 
 def long_run(folder):

@@ -22,6 +22,13 @@ graph = helper.make_graph([helper.make_node("MatMul", ["x", "w1"], ["a"]), helpe
                           [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])],
                           [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])], w)
 save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{sys.argv[1]}/values.onnx")
+for name, n in (("train", 160), ("val", 90)):
+    with open(f"{sys.argv[1]}/{name}.csv", "w") as f:
+        f.write("age,city,height,target\n")
+        for i in range(n):
+            f.write(f"{r.integers(1, 99) if i % 7 else ''},{r.choice(['Oslo', 'Bergen', 'Trondheim & <b>'])},{r.normal(170, 9):.1f},{r.choice(['yes', 'no'])}\n")
+words = r.choice(["never", "a", "word", "löß", "of", "it", "\n"], 9000)
+open(f"{sys.argv[1]}/book.txt", "w").write(" ".join(words))
 PY
 
 # ---- what a page shows ----
@@ -34,6 +41,16 @@ check "with what the model gets wrong" py classes "$DIR/whole" "$DIR/predicted" 
 check "a run of values" "$dpexec" "$DIR/values.onnx" --data "$DIR/train_values.npz" --val "$DIR/val_values.npz" --loss mse --epochs 2 --quiet --out "$DIR/values"
 check "its predictions" "$dpexec" eval "$DIR/values/model.onnx" --data "$DIR/val_values.npz" --loss mse --predictions "$DIR/values/predicted" --quiet
 check "beside its targets" py values "$DIR/values" "$DIR/values/predicted" "$DIR/val_values.npz"
+check "a network for a table" "$dpexec" new mlp --inputs 5 --outputs 2 -o "$DIR/mlp.onnx"
+check "a run on it" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --epochs 2 --quiet --out "$DIR/table"
+check "its predictions" "$dpexec" eval "$DIR/table/model.onnx" --data "$DIR/val.csv" --loss cross-entropy --predictions "$DIR/table/predicted" --quiet
+check "the rows that are worst" py rows "$DIR/table" "$DIR/table/predicted" "$DIR/val.csv"
+check "a network for a text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 64 -o "$DIR/gpt.onnx"
+check "a run on it" py measured "$DIR/peak" "$dpexec" train "$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --val "text:$DIR/book.txt" \
+    --loss cross-entropy --steps 2 --threads 1 --quiet --out "$DIR/text"
+check "its predictions" "$dpexec" eval "$DIR/text/model.onnx" --data "text:$DIR/book.txt" --loss cross-entropy --predictions "$DIR/text/predicted" --quiet
+check "the texts that are worst" py texts "$DIR/text" "$DIR/text/predicted" "$DIR/book.txt"
+check "and the memory" py memory "$DIR/text" "$DIR/peak"
 
 # ---- interrupted and resumed, and in several processes ----
 check "stopped within an epoch" "$dpexec" "${flags[@]}" --epochs 3 --checkpoint-every 7 --steps 14 --out "$DIR/half"
@@ -44,6 +61,12 @@ check "resumed from before" "$dpexec" "${flags[@]}" --epochs 4 --resume "$DIR/re
 check "once, too" py once "$DIR/rewound"
 check "three processes" "$dpexec" launch -n 3 -- train "${flags[@]}" --epochs 2 --out "$DIR/three"
 check "write one page" py once "$DIR/three"
+check "predictions" "$dpexec" eval "$DIR/three/model.onnx" --data "$DIR/val.npz" --loss cross-entropy --predictions "$DIR/three/predicted" --quiet
+check "with the worst of all" py classes "$DIR/three" "$DIR/three/predicted" "$DIR/val.npz"
+check "three processes with values" "$dpexec" launch -n 3 -- train "$DIR/values.onnx" --data "$DIR/train_values.npz" --val "$DIR/val_values.npz" --loss mse \
+    --epochs 1 --quiet --out "$DIR/values three"
+check "their predictions" "$dpexec" eval "$DIR/values three/model.onnx" --data "$DIR/val_values.npz" --loss mse --predictions "$DIR/values three/predicted" --quiet
+check "all beside their targets" py values "$DIR/values three" "$DIR/values three/predicted" "$DIR/val_values.npz"
 cp "$DIR/whole/report.html" "$DIR/before.html"
 says "report: $DIR/whole/report.html" "$dpexec" report "$DIR/whole"
 check "made again, it is the same" cmp "$DIR/before.html" "$DIR/whole/report.html"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/base/jsontext.h"
+#include "tools/data/csv_describe.h"
 #include "tools/data/csv_inputs.h"
 
 enum { MOST_NOTE = 2000 };
@@ -313,4 +314,5 @@ static Status write_csv(const Dataset *d, const char *folder)
 }
 
 DEFINE_DATA_FORMAT(csv, .form = "csv:FILE", .help = "a table; also FILE.csv", .prefix = "csv:", .suffix = ".csv",
-                   .options = options, .read = read_csv, .fit = fit_csv, .line = csv_line, .write = write_csv);
+                   .options = options, .read = read_csv, .fit = fit_csv, .line = csv_line, .describe = csv_describe,
+                   .write = write_csv);

@@ -126,4 +126,5 @@ static Status read_text(Dataset *d, const Source *s, const SourceContext *c)
 }
 
 DEFINE_DATA_FORMAT(text, .form = "text:FILE", .help = "a text: windows of its tokens and the next tokens as target",
-                   .prefix = "text:", .options = options, .read = read_text, .fit = token_windows_fit);
+                   .prefix = "text:", .options = options, .read = read_text, .fit = token_windows_fit,
+                   .describe = token_windows_describe);

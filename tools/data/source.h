@@ -59,6 +59,9 @@ typedef struct {
     json_t *fitted;
 } SourceContext;
 
+/* Receives a named value of a sample, as people read it. */
+typedef Status SampleFact(void *user, const char *name, const char *text);
+
 /* A format of data sets.  Its file defines it with DEFINE_DATA_FORMAT; the build lists it, and help and errors name it.
  * A source has the format whose prefix it begins with; or that of folders, if it is one; or the one whose suffix its
  * path ends with. */
@@ -80,6 +83,9 @@ struct DataFormat {
     int64_t (*line)(const Dataset *d, int64_t row);
     /* (optional) The file of a row, for formats that keep each sample in its own. */
     const char *(*file)(const Dataset *d, int64_t row);
+    /* (optional) Describes a sample to people: the cells of a table's row, a text.  At most `bytes` of a text are
+     * wanted. Formats whose samples are images need none. */
+    Status (*describe)(Dataset *d, int64_t row, size_t bytes, SampleFact *take, void *user);
     /* (optional) Writes files beside a run's model, once it is fitted. */
     Status (*write)(const Dataset *d, const char *folder);
 };

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "graph/base/hash.h"
+#include "tools/text/decode.h"
 
 enum { BLOCK_MOST = 1 << 24 };
 
 /* What the two arrays share.  `maker` of an array points to its own of the two. */
 typedef struct {
+    Tokenizer *tokenizer; /* of the first, once a window was described; NULL: not yet */
     const unsigned char *id;
     int64_t n, block; /* ids, ids of a window */
     int64_t starts;   /* places where a window of training may begin */
@@ -48,6 +50,37 @@ static Status fetch_window(const Array *a, int64_t row, const SampleKey *key, vo
             ((int32_t *)out)[i] = (int32_t)id;
     }
     return ST_OK;
+}
+
+Status token_windows_describe(Dataset *d, int64_t row, size_t bytes, SampleFact *take, void *user)
+{
+    TokenWindows *w = d->maker;
+    const size_t n = (size_t)w->block < bytes ? (size_t)w->block : bytes;
+    const char *tokenizer = source_value(&d->source, "tokenizer");
+    uint32_t *id;
+    TextBuffer text = { 0 };
+    Status st = ST_OK;
+
+    if (!w->tokenizer)
+        TRY(tokenizer_open(&w->tokenizer, tokenizer ? tokenizer : "bytes"));
+    if (!(id = malloc(n * sizeof *id)))
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < n; i++)
+        id[i] = (uint32_t)id_at(w->id + (row * w->block + (int64_t)i) * w->bytes, w->bytes);
+    st = decode_tokens(&text, w->tokenizer, id, n);
+    st = st ? st : text_add(&text, "", 1);
+    st = st ? st : take(user, "text", text.text);
+    free(text.text);
+    free(id);
+    return st;
+}
+
+static void free_windows(void *maker)
+{
+    TokenWindows *w = maker;
+
+    tokenizer_free(w->tokenizer);
+    free(w);
 }
 
 Status token_windows_npy(Array *out, const char *path)
@@ -163,7 +196,7 @@ Status token_windows_add(Dataset *d, Array *file, uint64_t identity, const Sourc
         return FAIL_NOMEM();
     }
     d->maker = w;
-    d->free_maker = free;
+    d->free_maker = free_windows;
     w[0] = (TokenWindows){ .id = file->data, .n = file->dim[0], .bytes = bytes, .out = out };
     st = measure(&w[0], s, c);
     w[1] = w[0];

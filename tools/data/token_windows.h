@@ -14,6 +14,8 @@
 Status token_windows_add(Dataset *d, Array *file, uint64_t identity, const Source *s, const SourceContext *c) CHECKED;
 /* The `.fit` of such formats: training windows end where the rows that are trained on do. */
 Status token_windows_fit(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n) CHECKED;
+/* The `.describe` of a text: what its tokens stand for.  The source's tokenizer= says how texts become tokens. */
+Status token_windows_describe(Dataset *d, int64_t row, size_t bytes, SampleFact *take, void *user) CHECKED;
 /* The ids of a .npy file, or E_IO. */
 Status token_windows_npy(Array *out, const char *path) CHECKED;
 

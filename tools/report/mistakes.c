@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
-#include "graph/base/outfile.h"
+#include "tools/report/sample_values.h"
 #include "tools/report/thumbnail.h"
 #include "tools/tensor_number.h"
 
@@ -21,14 +20,16 @@ typedef struct {
     int64_t row;
     double loss;
     char text[TEXT];
-    char *png; /* in base64; NULL: it is no image */
+    char *png;      /* in base64; NULL: it is no image */
+    json_t *values; /* of what is no image; NULL: none */
 } Worst;
 
 struct Mistakes {
     const Feed *feed;
     Scores scores;
-    bool by_axis_1; /* the scores' axis of classes */
-    int target;     /* the number of its field */
+    int axis;   /* of the classes in the scores, by --class-axis; 0: it is not given */
+    int target; /* the number of its field */
+    int rank;
     int64_t samples, elements;
     Worst worst[MOST_WORST]; /* descending by loss */
     int n_worst;
@@ -37,7 +38,7 @@ struct Mistakes {
     int64_t n_pairs, every; /* each so many samples give a pair */
 };
 
-Status mistakes_open(Mistakes **out, const Feed *feed, const dpx_options *o)
+Status mistakes_open(Mistakes **out, Feed *feed, const dpx_options *o, int rank)
 {
     static const struct {
         const char *loss;
@@ -49,9 +50,13 @@ Status mistakes_open(Mistakes **out, const Feed *feed, const dpx_options *o)
                   { "mse", VALUES },
                   { "l1", VALUES },
                   { "huber", VALUES } };
-    const char *loss = dpx_options_get(o, "loss"), *axis = dpx_options_get(o, "class-axis");
+    const char *loss = dpx_options_get(o, "loss");
     const size_t length = strcspn(loss, ":");
-    Mistakes m = { .feed = feed, .by_axis_1 = !*axis || !strcmp(axis, "1"), .target = -1, .every = 1 };
+    Mistakes m = { .feed = feed,
+                   .axis = (int)strtol(dpx_options_get(o, "class-axis"), NULL, 10),
+                   .target = -1,
+                   .rank = rank,
+                   .every = 1 };
     bool known = false;
 
     *out = NULL;
@@ -71,16 +76,23 @@ Status mistakes_open(Mistakes **out, const Feed *feed, const dpx_options *o)
     return ST_OK;
 }
 
+static void forget(Worst *w)
+{
+    free(w->png);
+    json_decref(w->values);
+}
+
 void mistakes_free(Mistakes *m)
 {
     if (!m)
         return;
     for (int i = 0; i < m->n_worst; i++)
-        free(m->worst[i].png);
+        forget(&m->worst[i]);
     free(m->count);
     free(m);
 }
 
+static bool describes(const Dataset *d) { return d->source.format && d->source.format->describe; }
 static bool is_float(const dpx_tensor *t) { return t->dtype == DPX_FLOAT32 || t->dtype == DPX_FLOAT64; }
 
 /* The name of a class, or its number. */
@@ -99,42 +111,48 @@ typedef struct {
     double target, prediction;
 } Verdict;
 
-/* Judges the classes of one sample: scores [classes, ...] from element `at` on, `inner` apart, of `positions`. */
-static void judge_classes(Verdict *v, Mistakes *m, const dpx_tensor *scores, int64_t at, const dpx_tensor *target,
-                          int64_t target_at, int64_t classes, int64_t positions)
+/* Scores [..., classes, inner] and as many targets as they have without that axis. */
+typedef struct {
+    int64_t classes, inner; /* classes 0: values, a score for each target */
+    int64_t each;           /* targets of a sample */
+} Layout;
+
+/* Judges the classes of one sample, whose scores and targets begin at these elements. */
+static void judge_classes(Verdict *v, Mistakes *m, const Layout *as, const dpx_tensor *scores, int64_t at,
+                          const dpx_tensor *target, int64_t target_at)
 {
-    for (int64_t p = 0; p < positions; p++) {
+    for (int64_t p = 0; p < as->each; p++) {
+        const int64_t first = at + p / as->inner * as->classes * as->inner + p % as->inner;
         const double is = tensor_number(target, target_at + p);
         int64_t taken = 0;
         double sum = 0, most, log_sum;
 
-        if (!(is >= 0 && is < (double)classes)) /* it does not count */
+        if (!(is >= 0 && is < (double)as->classes)) /* it does not count */
             continue;
-        for (int64_t c = 1; c < classes; c++)
-            taken = tensor_number(scores, at + c * positions + p) > tensor_number(scores, at + taken * positions + p)
-                        ? c
-                        : taken;
-        most = tensor_number(scores, at + taken * positions + p);
-        for (int64_t c = 0; c < classes && m->scores == LOGITS; c++)
-            sum += exp(tensor_number(scores, at + c * positions + p) - most);
+        for (int64_t c = 1; c < as->classes; c++)
+            if (tensor_number(scores, first + c * as->inner) > tensor_number(scores, first + taken * as->inner))
+                taken = c;
+        most = tensor_number(scores, first + taken * as->inner);
+        for (int64_t c = 0; c < as->classes && m->scores == LOGITS; c++)
+            sum += exp(tensor_number(scores, first + c * as->inner) - most);
         log_sum = m->scores == LOGITS ? most + log(sum) : 0;
         v->n++;
         v->wrong += taken != (int64_t)is;
         v->is = (int64_t)is;
         v->taken = taken;
         v->probability = exp(most - log_sum);
-        v->loss += log_sum - tensor_number(scores, at + (int64_t)is * positions + p);
+        v->loss += log_sum - tensor_number(scores, first + (int64_t)is * as->inner);
         if (m->count)
-            m->count[(int64_t)is * classes + taken]++;
+            m->count[(int64_t)is * as->classes + taken]++;
     }
     v->loss /= v->n ? (double)v->n : 1;
 }
 
 static void judge_values(Verdict *v, const Mistakes *m, const dpx_tensor *scores, int64_t at, const dpx_tensor *target,
-                         int64_t n)
+                         int64_t target_at, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const double y = tensor_number(scores, at + i), t = tensor_number(target, at + i);
+        const double y = tensor_number(scores, at + i), t = tensor_number(target, target_at + i);
         const double p = m->scores == BINARY_LOGIT ? 1 / (1 + exp(-y)) : y;
 
         v->target = t;
@@ -166,6 +184,7 @@ static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const B
 {
     Worst w = { .loss = v->loss };
     int place = m->n_worst;
+    Status st = ST_OK;
     const dpx_tensor *target = &b->tensor[m->target];
     int64_t behind = 1;
 
@@ -178,8 +197,10 @@ static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const B
     for (int i = 0; i < b->n && !w.png; i++)
         if (i != m->target && m->feed->field[i].split == m->feed->field[m->target].split && !m->feed->field[i].axis)
             TRY(thumbnail_base64(&w.png, &b->tensor[i], at));
+    if (!w.png && !describes(m->feed->data) && (st = sample_values(&w.values, m->feed, b, m->target, at)))
+        return st;
     if (m->n_worst == MOST_WORST)
-        free(m->worst[--place].png);
+        forget(&m->worst[--place]);
     else
         m->n_worst++;
     for (; place && m->worst[place - 1].loss < w.loss; place--)
@@ -191,7 +212,7 @@ static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const B
 /* Keeps at most MOST_PAIRS pairs that lie evenly over the samples. */
 static void keep_pair(Mistakes *m, const Verdict *v)
 {
-    if (v->n != 1 || m->samples % m->every)
+    if (v->n != 1 || m->samples % m->every || !isfinite(v->target) || !isfinite(v->prediction))
         return;
     if (m->n_pairs == MOST_PAIRS) {
         for (int64_t i = 0; i < MOST_PAIRS / 2; i++)
@@ -205,116 +226,231 @@ static void keep_pair(Mistakes *m, const Verdict *v)
     m->pair[m->n_pairs++][1] = v->prediction;
 }
 
-/* Whether the scores are [N, classes, ...] or, with values, as many as targets; *classes: 0 for values. */
-static bool fits(int64_t *classes, int64_t *each, const Mistakes *m, const dpx_tensor *scores, const dpx_tensor *target,
-                 const Batch *b)
+/* The axis without which the scores have the targets' shape: the given one, or the only one; 0: there is none. */
+static int class_axis(const Mistakes *m, const dpx_tensor *scores, const dpx_tensor *target)
+{
+    const int given = m->axis < 0 ? m->axis + scores->rank : m->axis;
+    int found = 0, n = 0;
+
+    for (int k = 1; k < scores->rank; k++) {
+        bool fits = target->rank == scores->rank - 1 && scores->dim[k] > 1 && (!given || k == given);
+
+        for (int i = 1; i < target->rank && fits; i++)
+            fits = target->dim[i] == scores->dim[i < k ? i : i + 1];
+        n += fits;
+        found = fits ? k : found;
+    }
+    return n == 1 ? found : 0;
+}
+
+/* Whether the scores are [N, classes, ...] or, with values, as many as targets. */
+static bool fits(Layout *as, const Mistakes *m, const dpx_tensor *scores, const dpx_tensor *target, const Batch *b)
 {
     const bool of_classes = m->scores <= LOG_PROBABILITIES;
-    int64_t of_scores = 1, of_target = 1;
+    const int axis = of_classes ? class_axis(m, scores, target) : 0;
+    int64_t of_scores = 1;
 
     if (!is_float(scores) || scores->rank < 1 || scores->dim[0] != b->samples || target->rank < 1 || !target->dim[0] ||
-        (of_classes ? target->dtype != DPX_INT64 && target->dtype != DPX_INT32 : !is_float(target)))
+        (of_classes ? !axis || (target->dtype != DPX_INT64 && target->dtype != DPX_INT32) : !is_float(target)))
         return false;
+    *as = (Layout){ .classes = axis ? scores->dim[axis] : 0, .inner = 1, .each = 1 };
     for (int i = 1; i < scores->rank; i++)
         of_scores *= scores->dim[i];
+    for (int i = axis + 1; axis && i < scores->rank; i++)
+        as->inner *= scores->dim[i];
     for (int i = 1; i < target->rank; i++)
-        of_target *= target->dim[i];
-    *each = of_target;
-    *classes = of_classes && scores->rank > 1 ? scores->dim[1] : 0;
-    return of_classes ? m->by_axis_1 && *classes > 1 && *classes * of_target == of_scores : of_scores == of_target;
+        as->each *= target->dim[i];
+    return of_scores == as->each * (axis ? as->classes : 1);
 }
 
 Status mistakes_add(Mistakes *m, const Loader *l, const Batch *b, const dpx_result *r)
 {
     const dpx_tensor *target = &b->tensor[m->target], *scores = r->outputs;
-    const bool split = m->feed->field[m->target].split && target->dim[0] != b->samples;
-    const int64_t from = split ? b->part.from : 0;
-    int64_t classes, each;
+    const bool split = m->feed->field[m->target].split;
+    const int64_t from = split && target->dim[0] != b->samples ? b->part.from : 0;
+    Layout as;
 
-    if (r->n_outputs < 1 || m->elements > MOST_ELEMENTS || !fits(&classes, &each, m, scores, target, b))
+    if (r->n_outputs < 1 || m->elements > MOST_ELEMENTS || (m->rank && !split) || !fits(&as, m, scores, target, b))
         return ST_OK;
-    if (!m->classes && classes && classes <= MOST_COUNTED) {
-        m->classes = classes;
-        if (!(m->count = calloc((size_t)(classes * classes), sizeof *m->count)))
+    if (!m->classes && as.classes && as.classes <= MOST_COUNTED) {
+        m->classes = as.classes;
+        if (!(m->count = calloc((size_t)(as.classes * as.classes), sizeof *m->count)))
             return FAIL_NOMEM();
     }
     for (int64_t i = 0; i < target->dim[0] && from + i < b->samples; i++) {
+        const int64_t scores_each = as.each * (as.classes ? as.classes : 1);
         Verdict v = { .loss = 0 };
 
-        if (classes)
-            judge_classes(&v, m, scores, (from + i) * classes * each, target, i * each, classes, each);
+        if (as.classes)
+            judge_classes(&v, m, &as, scores, (from + i) * scores_each, target, i * as.each);
         else
-            judge_values(&v, m, scores, (from + i) * each, target, each);
+            judge_values(&v, m, scores, (from + i) * scores_each, target, i * as.each, as.each);
         if (!v.n)
             continue;
         TRY(keep_worst(m, &v, l, b, i));
-        if (!classes)
+        if (!as.classes)
             keep_pair(m, &v);
         m->samples++;
-        m->elements += each * (classes ? classes : 1);
+        m->elements += scores_each;
     }
     return ST_OK;
 }
 
+/* ---- what was found, as JSON ---- */
+
 /* Where the sample is from: a file, a line of one, or a row of arrays. */
-static void write_origin(JsonWriter *w, const Mistakes *m, int64_t row)
+static json_t *origin(const Dataset *d, int64_t row)
 {
-    const DataFormat *f = m->feed->data->source.format;
+    const DataFormat *f = d->source.format;
     char text[TEXT];
 
-    json_write_int(w, "row", row);
     snprintf(text, sizeof text, "%s %lld", f && f->line ? "line" : "row",
-             (long long)(f && f->line ? f->line(m->feed->data, row) : row));
-    json_write_string(w, "from", f && f->file ? f->file(m->feed->data, row) : text);
+             (long long)(f && f->line ? f->line(d, row) : row));
+    return shown_text(f && f->file ? f->file(d, row) : text);
 }
 
-static void write_worst(JsonWriter *w, const Mistakes *m)
+static Status add_worst(json_t *list, const Mistakes *m, const Worst *at)
 {
-    json_open(w, "worst", '[');
-    for (const Worst *at = m->worst; at < m->worst + m->n_worst; at++) {
-        json_open(w, NULL, '{');
-        write_origin(w, m, at->row);
-        json_write_float(w, "loss", at->loss);
-        json_write_string(w, "text", at->text);
-        if (at->png)
-            json_write_string(w, "png", at->png);
-        json_close(w);
-    }
-    json_close(w);
+    json_t *j = json_pack("{s:I, s:f, s:o, s:o}", "row", (json_int_t)at->row, "loss", at->loss, "text",
+                          shown_text(at->text), "from", origin(m->feed->data, at->row)),
+           *values = NULL;
+    Status st = j ? ST_OK : FAIL_NOMEM();
+
+    if (!st && !at->png && describes(m->feed->data))
+        st = sample_described(&values, m->feed->data, at->row);
+    if (!st &&
+        ((values && json_object_set(j, "values", values)) || (at->values && json_object_set(j, "values", at->values)) ||
+         (at->png && json_object_set_new(j, "png", json_string(at->png))) || json_array_append(list, j)))
+        st = FAIL_NOMEM();
+    json_decref(values);
+    json_decref(j);
+    return st;
 }
 
-Status mistakes_write(const Mistakes *m, const char *path, int64_t step)
+static Status add_counts(json_t *found, const Mistakes *m)
 {
-    JsonWriter w = { .compact = true };
-    OutFile *file;
+    json_t *rows = json_array(), *row;
 
-    TRY(outfile_open(&file, path));
-    w.to = outfile_stream(file);
-    json_open(&w, NULL, '{');
-    json_write_int(&w, "step", step);
-    json_write_int(&w, "samples", m->samples);
-    json_write_int(&w, "of", m->feed->data->samples);
-    if (m->count) {
-        json_open(&w, "confusion", '[');
-        for (int64_t c = 0; c < m->classes; c++) {
-            json_open(&w, NULL, '[');
-            for (int64_t k = 0; k < m->classes; k++)
-                json_write_int(&w, NULL, m->count[c * m->classes + k]);
-            json_close(&w);
-        }
-        json_close(&w);
+    if (!rows || json_object_set_new(found, "confusion", rows))
+        return FAIL_NOMEM();
+    for (int64_t c = 0; c < m->classes; c++) {
+        if (!(row = json_array()) || json_array_append_new(rows, row))
+            return FAIL_NOMEM();
+        for (int64_t k = 0; k < m->classes; k++)
+            if (json_array_append_new(row, json_integer(m->count[c * m->classes + k])))
+                return FAIL_NOMEM();
     }
-    write_worst(&w, m);
-    if (m->n_pairs) {
-        json_open(&w, "residuals", '[');
-        for (int64_t i = 0; i < m->n_pairs; i++) {
-            json_open(&w, NULL, '[');
-            json_write_float(&w, NULL, m->pair[i][0]);
-            json_write_float(&w, NULL, m->pair[i][1]);
-            json_close(&w);
-        }
-        json_close(&w);
+    return ST_OK;
+}
+
+static Status add_pairs(json_t *found, const Mistakes *m)
+{
+    json_t *pairs = json_array();
+
+    if (!pairs || json_object_set_new(found, "residuals", pairs))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < m->n_pairs; i++)
+        if (json_array_append_new(pairs, json_pack("[f, f]", m->pair[i][0], m->pair[i][1])))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
+Status mistakes_found(json_t **out, const Mistakes *m, int64_t step)
+{
+    json_t *found = json_pack("{s:I, s:I, s:I, s:[]}", "step", (json_int_t)step, "samples", (json_int_t)m->samples,
+                              "of", (json_int_t)m->feed->data->samples, "worst");
+    Status st = found ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0; i < m->n_worst && !st; i++)
+        st = add_worst(json_object_get(found, "worst"), m, &m->worst[i]);
+    if (!st && m->count)
+        st = add_counts(found, m);
+    if (!st && m->n_pairs)
+        st = add_pairs(found, m);
+    if (st)
+        json_decref(found);
+    else
+        *out = found;
+    return st;
+}
+
+/* ---- of several processes ---- */
+
+/* Merges two lists that descend by loss, and keeps the first of both. */
+static Status join_worst(json_t *list, const json_t *more)
+{
+    json_t *x;
+    size_t i, at = 0;
+
+    json_array_foreach(more, i, x)
+    {
+        const double loss = json_number_value(json_object_get(x, "loss"));
+
+        while (at < json_array_size(list) &&
+               json_number_value(json_object_get(json_array_get(list, at), "loss")) >= loss)
+            at++;
+        if (at < MOST_WORST && json_array_insert(list, at, x))
+            return FAIL_NOMEM();
     }
-    json_close(&w);
-    return outfile_close(file, ST_OK);
+    while (json_array_size(list) > MOST_WORST)
+        json_array_remove(list, MOST_WORST);
+    return ST_OK;
+}
+
+static Status join_counts(json_t *counts, const json_t *more)
+{
+    const size_t n = json_array_size(counts);
+
+    for (size_t i = 0; i < n * n; i++) {
+        json_t *row = json_array_get(counts, i / n);
+        const json_t *x = json_array_get(json_array_get(more, i / n), i % n);
+
+        if (!json_is_integer(x))
+            return FAIL(E_IO, "counts of a process, row %zu: expected %zu numbers", i / n, n);
+        if (json_array_set_new(row, i % n,
+                               json_integer(json_integer_value(json_array_get(row, i % n)) + json_integer_value(x))))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
+}
+
+/* Adds the other pairs, and leaves as many as a page shows, which lie evenly. */
+static Status join_pairs(json_t *pairs, const json_t *more)
+{
+    size_t n, each;
+
+    if (!json_array_size(pairs))
+        return ST_OK;
+    if (json_array_extend(pairs, (json_t *)more)) /* which does not change it */
+        return FAIL_NOMEM();
+    n = json_array_size(pairs);
+    each = (n + MOST_PAIRS - 1) / MOST_PAIRS;
+    for (size_t i = 0; i * each < n; i++)
+        if (json_array_set(pairs, i, json_array_get(pairs, i * each)))
+            return FAIL_NOMEM();
+    for (size_t left = (n + each - 1) / each; json_array_size(pairs) > left;)
+        json_array_remove(pairs, json_array_size(pairs) - 1);
+    return ST_OK;
+}
+
+Status mistakes_join(json_t *found, const json_t *more)
+{
+    const json_int_t judged =
+        json_integer_value(json_object_get(found, "samples")) + json_integer_value(json_object_get(more, "samples"));
+    static const struct {
+        const char *name;
+        Status (*join)(json_t *list, const json_t *more);
+    } lists[] = { { "worst", join_worst }, { "confusion", join_counts }, { "residuals", join_pairs } };
+
+    if (json_object_set_new(found, "samples", json_integer(judged)))
+        return FAIL_NOMEM();
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        json_t *own = json_object_get(found, lists[i].name), *other = json_object_get(more, lists[i].name);
+
+        if (own && other)
+            TRY(lists[i].join(own, other));
+        else if (other && json_object_set(found, lists[i].name, other))
+            return FAIL_NOMEM();
+    }
+    return ST_OK;
 }

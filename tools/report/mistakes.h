@@ -3,18 +3,24 @@
 #ifndef DPX_TOOLS_MISTAKES_H
 #define DPX_TOOLS_MISTAKES_H
 
+#include <jansson.h>
+
 #include "tools/feed/feed.h"
 
 typedef struct Mistakes Mistakes;
 
 /* *out NULL: the loss compares no scores with a target that could be judged sample by sample (--loss output:NAME, soft
- * labels ...).  The feed is lent. */
-Status mistakes_open(Mistakes **out, const Feed *feed, const dpx_options *o) CHECKED;
+ * labels ...).  The feed is lent.  `rank`: of this process. */
+Status mistakes_open(Mistakes **out, Feed *feed, const dpx_options *o, int rank) CHECKED;
 void mistakes_free(Mistakes *m); /* NULL is legal */
-/* Takes the samples of a batch whose targets this process has.  After 2^26 scores the rest is left out. */
+/* Takes the samples of a batch whose targets this process has; targets that every process has whole are taken by rank
+ * 0. After 2^26 scores the rest is left out. */
 Status mistakes_add(Mistakes *m, const Loader *l, const Batch *b, const dpx_result *r) CHECKED;
-/* Writes {"step", "samples", "of", "confusion": [[n]], "worst": [{"row", "from", "loss", "text", "png"}], "residuals":
- * [[target, prediction]]}; lists that do not apply are left out.  "png" is in base64. */
-Status mistakes_write(const Mistakes *m, const char *path, int64_t step) CHECKED;
+/* What was found, to be released: {"step", "samples", "of", "confusion": [[n]], "worst": [{"row", "loss", "text",
+ * "from", "png", "values": [[name, text]]}], "residuals": [[target, prediction]]}; lists that do not apply are left
+ * out.  "png" is in base64.  The worst samples come first. */
+Status mistakes_found(json_t **out, const Mistakes *m, int64_t step) CHECKED;
+/* Adds what another process has found.  E_IO: it is something else. */
+Status mistakes_join(json_t *found, const json_t *more) CHECKED;
 
 #endif

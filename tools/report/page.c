@@ -199,7 +199,8 @@ static void write_evaluation(JsonWriter *w, const History *h)
 
 static void write_run(JsonWriter *w, const History *h)
 {
-    json_t *args = load_json(h, "args.json"), *best = load_json(h, "checkpoints/best");
+    json_t *args = load_json(h, "args.json"), *best = load_json(h, "checkpoints/best"),
+           *memory = load_json(h, "memory.json");
     const json_t *flags = json_object_get(args, "flags"), *step = json_object_get(best, "step");
     const int64_t best_step = json_is_integer(step) ? json_integer_value(step) : -1;
     char monitor[64];
@@ -222,9 +223,11 @@ static void write_run(JsonWriter *w, const History *h)
     write_rows(w, h, best_step);
     write_tables(w, h);
     write_evaluation(w, h);
+    write_json(w, "memory", memory);
     json_close(w);
     json_decref(args);
     json_decref(best);
+    json_decref(memory);
 }
 
 Status page_write(const char *path, History *const *runs, int n)

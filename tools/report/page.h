@@ -5,7 +5,7 @@
 #include "tools/report/history.h"
 
 /* Writes the page of n runs.  The rest of what it shows is read from their folders: args.json, data.json, log.txt,
- * evaluation.json, checkpoints/best.  What a folder lacks is left out. */
+ * evaluation.json, memory.json, checkpoints/best.  What a folder lacks is left out. */
 Status page_write(const char *path, History *const *runs, int n) CHECKED;
 
 #endif

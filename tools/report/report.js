@@ -25,6 +25,10 @@ function time(s) {
   const h = Math.floor(s / 3600), m = Math.floor(s / 60) % 60;
   return h ? `${h} h ${m} min` : m ? `${m} min ${Math.floor(s % 60)} s` : `${s.toFixed(1)} s`;
 }
+function bytes(n) {
+  const unit = ['B', 'KiB', 'MiB', 'GiB', 'TiB'], k = Math.min(4, Math.floor(Math.log2(Math.max(1, n)) / 10));
+  return `${short(n / 1024 ** k, 3)} ${unit[k]}`;
+}
 
 // ---- curves ----
 
@@ -152,9 +156,23 @@ function perClass(list) {
 
 // ---- samples ----
 
+const place = s => `${s.from}, loss ${short(s.loss)}`;
+// Pictures, texts, or rows with a column for each value.
 function worst(run, list) {
-  return make('div', { class: 'worst' }, ...list.map(s => make('figure', {}, s.png ? make('img', { src: 'data:image/png;base64,' + s.png, alt: '' }) : '',
-    make('figcaption', {}, s.text, make('br'), make('span', { class: 'soft' }, `${s.from}, loss ${short(s.loss)}`)))));
+  const columns = [...new Set(list.flatMap(s => (s.values || []).map(v => v[0])))];
+  if (columns.length > 1 && !list.some(s => s.png)) return worstRows(list, columns);
+  return make('div', { class: columns.length ? 'worst texts' : 'worst' }, ...list.map(s => make('figure', {},
+    s.png ? make('img', { src: 'data:image/png;base64,' + s.png, alt: '' }) : '', ...(s.values || []).map(v => make('blockquote', {}, v[1])),
+    make('figcaption', {}, s.text, make('br'), make('span', { class: 'soft' }, place(s))))));
+}
+function worstRows(list, columns) {
+  const head = make('tr', {}, ...['loss', 'verdict', 'from'].map((t, i) => make('th', i ? { class: 'name' } : {}, t)), ...columns.map(c => make('th', {}, c)));
+  const body = list.map(s => {
+    const of = Object.fromEntries(s.values || []);
+    return make('tr', {}, make('td', {}, short(s.loss)), make('td', { class: 'name' }, s.text), make('td', { class: 'name' }, s.from),
+      ...columns.map(c => make('td', { class: 'value', title: of[c] === undefined ? '' : of[c] }, of[c] === undefined ? '' : of[c])));
+  });
+  return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, head), make('tbody', {}, ...body)));
 }
 // Predictions over targets, with the line on which they would be equal.
 function residuals(pairs) {
@@ -179,7 +197,9 @@ function facts(run) {
   return make('div', { class: 'facts' }, fact('steps', short(run.step)), fact('epochs', short(run.epoch)), fact('time', time(run.seconds)),
     at ? fact(`best ${run.monitor === 'loss' ? 'validation loss' : run.monitor}`, `${short(at[metric], 5)} at step ${short(run.best)}`) : '',
     last.eval_loss !== undefined ? fact('last validation loss', short(last.eval_loss, 5)) : last.loss !== undefined ? fact('last loss', short(last.loss, 5)) : '',
-    last.samples_per_second ? fact('samples per second', short(last.samples_per_second)) : '');
+    last.samples_per_second ? fact('samples per second', short(last.samples_per_second)) : '',
+    run.memory && run.memory.step ? fact('a step takes of a device', bytes(run.memory.step)) : '',
+    run.memory && run.memory.process ? fact('most memory of the process', bytes(run.memory.process)) : '');
 }
 function compare() {
   const keys = [...new Set(R.flatMap(r => Object.keys(r.arguments)))].filter(k => !HOW.includes(k) && new Set(R.map(r => JSON.stringify(r.arguments[k]))).size > 1);
@@ -188,7 +208,8 @@ function compare() {
   const figures = [...new Set(R.flatMap(r => Object.keys(best(r))))].filter(k => /^eval_/.test(k) || k === 'loss');
   return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { class: 'name' }, ''), ...R.map(r => make('th', {}, r.name)))),
     make('tbody', {}, ...keys.map(k => line('--' + k, r => r.arguments[k] === undefined ? '' : String(r.arguments[k]))),
-      ...figures.map(k => line(k.replaceAll('_', ' ') + ', at the best', r => short(best(r)[k], 5))), line('time', r => time(r.seconds)))));
+      ...figures.map(k => line(k.replaceAll('_', ' ') + ', at the best', r => short(best(r)[k], 5))), line('time', r => time(r.seconds)),
+      line('a step takes of a device', r => r.memory && r.memory.step ? bytes(r.memory.step) : '–'))));
 }
 const text = list => make('pre', {}, list.join('\n'));
 function whole(run) {

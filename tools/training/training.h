@@ -121,8 +121,8 @@ void tell_epoch(Run *r);
 /* ---- write_report.c ---- */
 
 /* Before and after an evaluation, whose samples are judged for the page unless that is not written then; *out: NULL.
- * Frees `m`, and returns `st` or a failure to write evaluation.json. */
-Status report_begin_evaluation(Mistakes **out, const Run *r) CHECKED;
+ * All processes call them.  The second frees `m`, and returns `st` or a failure to write evaluation.json, on rank 0. */
+Status report_begin_evaluation(Mistakes **out, Run *r) CHECKED;
 Status report_end_evaluation(Mistakes *m, const Run *r, Status st) CHECKED;
 /* Writes report.html and metrics.csv, unless they were written a moment ago and this is not the `end` of the run. */
 Status write_report(Run *r, bool end) CHECKED;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/foreign.h"
+#include "tools/text/decode.h"
 #include "tools/training/training.h"
 
 enum { SAMPLE_TOKENS = 120, SAMPLE_WINDOW = 1024 };
@@ -28,22 +28,12 @@ static Status open_sampler(Run *r)
 /* Prints the text of the tokens. */
 static Status print_text(Run *r, const TokenIds *ids)
 {
-    TextBuffer text = { 0 }, repaired = { 0 };
-    const char *shown;
-    size_t n, replaced, first;
-    Status st = ST_OK;
+    TextBuffer text = { 0 };
+    const Status st = decode_tokens(&text, r->tokenizer, ids->id, ids->n);
 
-    for (size_t i = 0; !st && i < ids->n; i++) {
-        const char *bytes = tokenizer_bytes(&n, r->tokenizer, ids->id[i]);
-
-        st = text_add(&text, bytes ? bytes : "?", bytes ? n : 1);
-    }
-    n = text.n;
-    st = st ? st : utf8_repair(&shown, &repaired, (const uint8_t *)text.text, &n, &replaced, &first);
     if (!st)
-        progress_line(&r->progress, "step %" PRId64 ", the model writes:\n%.*s", r->step, (int)n, shown);
+        progress_line(&r->progress, "step %" PRId64 ", the model writes:\n%.*s", r->step, (int)text.n, text.text);
     free(text.text);
-    free(repaired.text);
     return st;
 }
 
