@@ -94,6 +94,15 @@ bool follows_file(const BuildOptions *opt)
     return optimizer && optimizer->of_file;
 }
 
+bool optimizer_averages(const BuildOptions *opt)
+{
+    const OptimizerDef *optimizer = recipe_options(opt)->optimizer;
+
+    return optimizer && optimizer->averages;
+}
+
+bool keeps_means(const BuildOptions *opt) { return update_options(opt)->ema > 0 || optimizer_averages(opt); }
+
 const char *target_name(const BuildOptions *opt)
 {
     const char *name = target_options(opt)->target;

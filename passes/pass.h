@@ -33,6 +33,9 @@ int replica_count(const BuildOptions *opt);            /* at least 1 */
 int device_count(const BuildOptions *opt);             /* of the graph; at least 1 */
 /* Does the model's file describe the step's update (its training_info), rather than an optimizer of ours? */
 bool follows_file(const BuildOptions *opt);
+/* Does the run's optimizer average the parameters itself?  Does training keep a mean of each (PARAM.ema)? */
+bool optimizer_averages(const BuildOptions *opt);
+bool keeps_means(const BuildOptions *opt);
 bool has_loss(const BuildOptions *opt);
 bool loss_has_target(const BuildOptions *opt);       /* the loss compares scores with a target */
 bool loss_has_classes(const BuildOptions *opt);      /* ... whose elements are classes */

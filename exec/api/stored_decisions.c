@@ -27,14 +27,15 @@ static bool updates(const Program *p, const char *state)
     return false;
 }
 
-/* PARAM.ema of --ema, which evaluations read in place of PARAM, and which counts as trainable once one did. */
+/* PARAM.ema of --ema or of an optimizer that averages, which evaluations read in place of PARAM, and which counts as
+ * trainable once one did. */
 static bool stored_decisions_is_mean(const dpx_trainer *t, const State *s)
 {
     const size_t n = strlen(s->name), end = strlen("." EMA_SUFFIX);
     char *of;
     bool found;
 
-    if (update_options(&t->options->build)->ema == 0 || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
+    if (!keeps_means(&t->options->build) || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
         return false;
     of = strndup(s->name, n - end);
     found = of && states_find(session_states(t->session), of);

@@ -344,6 +344,11 @@ Status options_check_groups(const Options *o)
         RecipeSettings settings;
 
         TRY(options_groups_check_flags(g, u->optimizer));
+        if (g->optimizer && g->optimizer->averages && !optimizer_averages(&o->build))
+            return FAIL(E_INVALID,
+                        "--group '%s': optimizer %s averages parameters, and evaluations use the mean of all or of "
+                        "none: give --optimizer %s",
+                        g->pattern, g->optimizer->recipe.name, g->optimizer->recipe.name);
         if (g->loss && !(has_loss(&o->build) && recipe_options(&o->build)->loss->logs))
             return FAIL(E_INVALID, "--group '%s': loss %s is an output of the model, which goes with --loss outputs",
                         g->pattern, g->loss);

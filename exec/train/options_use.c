@@ -78,10 +78,13 @@ static void find_of_steps(Problems *wrong, const Options *o)
 {
     const UpdateOptions *update = update_options(&o->build);
 
-    if (o->export_ema && update->ema == 0)
+    if (o->export_ema && !keeps_means(&o->build))
         problems_add(wrong, "--export-weights ema needs --ema above 0");
-    if (update->eval_means && update->ema == 0)
+    if (update->eval_means && !keeps_means(&o->build))
         problems_add(wrong, "--eval-weights ema needs --ema above 0");
+    if (update->ema > 0 && optimizer_averages(&o->build))
+        problems_add(wrong, "--ema: --optimizer %s averages the parameters itself: leave out --ema",
+                     recipe_options(&o->build)->optimizer->recipe.name);
     if (o->schedule->ends && !o->total_steps)
         problems_add(wrong, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
     if (o->total_steps && o->warmup_steps > o->total_steps)

@@ -105,6 +105,49 @@ void formula_next(UpdateRule *f, ValueId state, ValueId next)
             f->next[i] = next;
 }
 
+ValueId formula_is_first(UpdateRule *f)
+{
+    Graph *g = f->o->g;
+
+    return formula_scalar(f, EMIT(g, Equal, NULL, f->o->step, emit_scalar(g, DT_INT64, 0)));
+}
+
+/* ---- numbers of a group ---- */
+
+ValueId formula_shared(UpdateRule *f, const char *name)
+{
+    Graph *g = f->o->g;
+    const char *own = f->o->group ? arena_printf(g->arena, "%s.%d", name, f->o->group) : name;
+    const Shape scalar = shape_scalar();
+    const Tensor *zero = tensor_zeros(g->arena, DT_FLOAT64, &scalar);
+    ValueId v;
+
+    if (!own || !zero) {
+        graph_fail_nomem(g);
+        return NO_VALUE;
+    }
+    v = graph_find(g, own);
+    if (has_value(v) && value(g, v)->kind != V_STATE && !g->status)
+        g->status = FAIL(E_MODEL, "the model has a value of its own named '%s'", own);
+    if (has_value(v) || g->status)
+        return v;
+    v = graph_add_const_nocopy(g, own, zero);
+    if (has_value(v))
+        value(g, v)->kind = V_STATE;
+    return v;
+}
+
+void formula_shared_next(UpdateRule *f, ValueId state, ValueId next)
+{
+    Graph *g = f->o->g;
+    bool given = g->status != ST_OK;
+
+    for (int i = 0; i < g->n_update; i++)
+        given |= value_eq(g->update[i].state, state);
+    if (!given)
+        graph_add_update(g, state, has_value(f->o->ok) ? EMIT(g, Where, NULL, f->o->ok, next, state) : next);
+}
+
 /* Adds state PARAM.ema: e' = decay e + (1 - decay) w', and e' = w' in the first step. */
 static void average(UpdateRule *f, double decay)
 {

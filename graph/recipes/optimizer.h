@@ -15,9 +15,10 @@ typedef struct {
     double clip;  /* limit of each element of a gradient; 0: none */
     double ema;   /* decay of a mean of the parameters; 0: none */
     bool pieces;  /* gradients and states may be cut into pieces (--shard) */
+    int group;    /* the number of the group of parameters; 0: of those in no group */
 } OptimizerStep;
 
-#define EMA_SUFFIX "ema"
+#define EMA_SUFFIX "ema" /* of the state that is the mean of a parameter */
 
 /* Emits into g the factor of a parameter's updates, in float64, from the norms of the parameter and of another tensor.
  */
@@ -45,7 +46,8 @@ typedef struct {
 typedef struct {
     Recipe recipe;
     void (*formula)(UpdateRule *f, const void *settings); /* failure is sticky in f->o->g or f->g */
-    bool of_file; /* no formula: the model's own updates are used (Value.next) */
+    bool of_file;  /* no formula: the model's own updates are used (Value.next) */
+    bool averages; /* keeps state PARAM.ema, which evaluations and exports use in place of PARAM */
 } OptimizerDef;
 
 #define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }
@@ -69,6 +71,12 @@ ValueId formula_scalar(UpdateRule *f, ValueId v);
 ValueId formula_lr64(const UpdateRule *f);
 /* Adds state PARAM.suffix, which starts as zeros and must get a next value; `suffix` is a literal. */
 ValueId formula_state(UpdateRule *f, const char *suffix);
+/* A float64 number that the parameters of a group share from step to step: state NAME, or NAME.k of group k, which
+ * starts as 0.  Its next value is computed in f->o->g; all formulas of a group give it the same. */
+ValueId formula_shared(UpdateRule *f, const char *name);
+void formula_shared_next(UpdateRule *f, ValueId state, ValueId next);
+/* Is this the first update?  A scalar of the formula. */
+ValueId formula_is_first(UpdateRule *f);
 /* A scalar that is computed for each parameter from the norms of w and of x, any value of the formula so far.
  * `settings` must outlive the formula.  At most once in a formula. */
 ValueId formula_norm_scale(UpdateRule *f, ValueId x, NormScale *scale, const void *settings);

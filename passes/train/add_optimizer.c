@@ -388,7 +388,8 @@ static Status emit_type(const Optimizer *o, int k, DType t, bool undecayed)
                                  .ok = player->ok,
                                  .clip = group->clip->value,
                                  .ema = update_options(o->opt)->ema,
-                                 .pieces = collective_options(o->opt)->shard != SHARD_NONE };
+                                 .pieces = collective_options(o->opt)->shard != SHARD_NONE,
+                                 .group = k };
     UpdateRule rule;
 
     TRY(optimizer_formula(&rule, &step, group->def, undecayed ? &group->undecayed : &group->settings));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/api/recipes.h: what every optimizer and every schedule make of tests/api/own_updates.onnx in 12 steps of 5, 5 and 3 samples,
-in float64: the losses, and two sums of all parameters that tell them. PyTorch's optimizers and schedules; of Lion, LAMB and LARS the papers'
-algorithms (tests/passes/torch_values.py).
+in float64: the losses, and two sums of all parameters that tell them. PyTorch's optimizers and schedules; of Lion, LAMB, LARS and schedule-free AdamW the
+papers' algorithms (tests/passes/torch_values.py).
 
     pip install torch onnx numpy
     tests/api/recipes.py
@@ -16,12 +16,13 @@ import torch.nn.functional as F
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [HERE, os.path.join(HERE, "../passes")]
 from own_updates import STEPS, batches, start, x, y, z
-from torch_values import Lamb, Lars, Lion
+from torch_values import Lamb, Lars, Lion, ScheduleFree
 
 O, S = torch.optim, torch.optim.lr_scheduler
-NAMES = {"weight-decay": "weight_decay", "lr-decay": "lr_decay", "initial-sum": "initial_accumulator_value"}
+NAMES = {"weight-decay": "weight_decay", "lr-decay": "lr_decay", "initial-sum": "initial_accumulator_value",
+         "average-power": "power"}
 OPTIMIZERS = {"sgd": O.SGD, "adam": O.Adam, "adamw": O.AdamW, "adagrad": O.Adagrad, "rmsprop": O.RMSprop, "lion": Lion, "lamb": Lamb,
-              "lars": Lars}
+              "lars": Lars, "schedule-free-adamw": ScheduleFree}
 CASES = [   # settings, the schedule behind the warm-up (of the optimizer and the steps it has)
     ("optimizer=sgd lr=0.1 weight-decay=0.02 lr-schedule=constant", None),
     ("optimizer=sgd lr=0.1 momentum=0.9 dampening=0.3 lr-schedule=step:4:0.5 warmup-steps=2", lambda o, n: S.StepLR(o, 4, 0.5)),
@@ -35,6 +36,8 @@ CASES = [   # settings, the schedule behind the warm-up (of the optimizer and th
     ("optimizer=lion lr=0.01 weight-decay=0.05 lr-schedule=linear:0.1", lambda o, n: S.LinearLR(o, 1.0, 0.1, n)),
     ("optimizer=lamb lr=0.05 weight-decay=0.05 lr-schedule=cosine", lambda o, n: S.CosineAnnealingLR(o, n)),
     ("optimizer=lars lr=0.5 momentum=0.9 trust=0.1 weight-decay=0.02 lr-schedule=step:5", lambda o, n: S.StepLR(o, 5, 0.1)),
+    ("optimizer=schedule-free-adamw lr=0.05 weight-decay=0.05 lr-schedule=constant warmup-steps=3", None),
+    ("optimizer=schedule-free-adamw lr=0.05 average-power=0.5 beta1=0.8 lr-schedule=step:5", lambda o, n: S.StepLR(o, 5, 0.1)),
     ("optimizer=sgd lr=0.1 momentum=0.5 lr-schedule=constant warmup-steps=4", None),
     ("optimizer=sgd lr=0.1 momentum=0.9 lr-schedule=multi-step:3,7:0.3 warmup-steps=2", lambda o, n: S.MultiStepLR(o, [3, 7], 0.3)),
     ("optimizer=adam lr=0.05 lr-schedule=poly:0.9 warmup-steps=3", lambda o, n: S.PolynomialLR(o, n, 0.9)),

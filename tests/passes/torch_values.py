@@ -125,6 +125,32 @@ class Lars(torch.optim.Optimizer):
                 w -= v
 
 
+class ScheduleFree(torch.optim.Optimizer):
+    """Algorithm 1 of arXiv:2405.15682, line by line.  The package schedulefree's AdamWScheduleFree has the same numbers."""
+
+    def __init__(self, w, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, power=0.0, lr_power=2.0):
+        super().__init__(w, dict(lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay, power=power, lr_power=lr_power,
+                                 t=0, weights=0.0, top=0.0))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            group["t"] += 1
+            b1, b2, lr, t = group["beta1"], group["beta2"], group["lr"], group["t"]
+            group["top"] = max(lr, group["top"])
+            weight = t ** group["power"] * group["top"] ** group["lr_power"]
+            group["weights"] += weight
+            c = weight / group["weights"]
+            for w in group["params"]:
+                s, g = self.state[w], w.grad
+                s["v"] = b2 * s.get("v", 0) + (1 - b2) * g ** 2
+                d = g / (torch.sqrt(s["v"] / (1 - b2 ** t)) + group["eps"]) + group["weight_decay"] * w
+                z = s.get("z", w) - lr * d
+                s["x"] = (1 - c) * s.get("x", w) + c * z
+                s["z"] = z.clone()
+                w.copy_((1 - b1) * z + b1 * s["x"])
+
+
 def optimizers():
     steps, n = 4, 5
     w0 = [torch.randn(n), torch.randn(2)]
@@ -169,6 +195,9 @@ def optimizers():
          {"weight_decay": 0.05, "momentum": 0.9, "dampening": 0.3}, 0.0),
         ("amsgrad", "adam", dict(small, amsgrad="true"), T.Adam, dict(torch_small, amsgrad=True), 0.0),
         ("adamw with amsgrad", "adamw", dict(small, amsgrad="true"), T.AdamW, dict(torch_small, amsgrad=True), 0.0),
+        ("schedule-free-adamw", "schedule_free_adamw", {}, ScheduleFree, {}, 0.0),
+        ("schedule-free-adamw with decay, clipped", "schedule_free_adamw", dict(small, **{"average-power": 1, "average-lr-power": 0}),
+         ScheduleFree, {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3, "weight_decay": 0.05, "power": 1.0, "lr_power": 0.0}, 0.5),
         ("rmsprop", "rmsprop", {}, T.RMSprop, {}, 0.0),
         ("rmsprop with momentum", "rmsprop", {"alpha": 0.9, "momentum": 0.9, "eps": 1e-3}, T.RMSprop,
          {"alpha": 0.9, "momentum": 0.9, "eps": 1e-3}, 0.0),
