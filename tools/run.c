@@ -23,7 +23,8 @@ static const Flag flags[] = {
     SOURCE_FLAGS,
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "out", "DIR", "folder for the outputs, NAME.npy each" },
-    { "o", "FILE.csv", "predictions for the samples of SRC, a line each [standard output]" },
+    { "o", "FILE.csv|FOLDER/",
+      "predictions for the samples of SRC: a line each, or a mask for each image [standard output]" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "verbose", NULL, "print also how sources are read, and how the model is divided over devices, input by input" },
@@ -31,14 +32,16 @@ static const Flag flags[] = {
     { NULL, NULL, NULL },
 };
 
-const Command command_run = { "run",
-                              "MODEL.onnx (SRC [-o FILE.csv] | --input [NAME=]FILE.npy ... --out DIR) [options]",
-                              "Runs a model forward and writes its outputs.",
-                              flags,
-                              OPTIONS_TO_RUN,
-                              1,
-                              2,
-                              NULL };
+const Command command_run = {
+    "run",
+    "MODEL.onnx (SRC [-o FILE.csv|FOLDER/] | --input [NAME=]FILE.npy ... --out DIR) [options]",
+    "Runs a model forward and writes its outputs.",
+    flags,
+    OPTIONS_TO_RUN,
+    1,
+    2,
+    NULL
+};
 
 enum { MAX_ARRAYS = 64, MAX_PATH = 4096, MAX_NAME = 4096, LIST_TEXT = 800 };
 

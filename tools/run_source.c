@@ -5,6 +5,8 @@
  *
  * A model with one number for a sample gives the column `prediction`; other outputs give one for each element.
  *
+ * With -o FOLDER/: the classes of pixels, a mask for each image (tools/predicted_masks.h).
+ *
  * For a single image without -o: the likeliest classes, "0.8312  cat" a line. */
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 #include "tools/feed/input_members.h"
 #include "tools/feed/model_metadata.h"
 #include "tools/findings.h"
+#include "tools/predicted_masks.h"
 #include "tools/progress.h"
 #include "tools/run_source.h"
 #include "tools/table/csv_reader.h"
@@ -33,6 +36,7 @@ typedef struct {
     FILE *to;
     int64_t done;       /* samples written */
     const char *scores; /* what the model's metadata says that they are; NULL: nothing */
+    const char *masks;  /* the folder that gets a mask for each image; NULL: none */
     bool likeliest;     /* prints the likeliest classes, no table */
 } Predicted;
 
@@ -189,6 +193,10 @@ static Status predict(Predicted *p, dpx_trainer *t, const dpx_model *model, Load
         TRY((Status)dpx_run(t, b->tensor, b->n, out, n));
         if (p->likeliest)
             return print_likeliest(p, out);
+        if (p->masks) {
+            TRY(predicted_masks_write(p->masks, p->data, out, b->samples, p->done));
+            continue;
+        }
         if (!p->done)
             TRY(write_header(p, out, n, b->samples));
         for (int64_t i = 0; i < b->samples; i++)
@@ -256,9 +264,18 @@ void find_run_files(Findings *f, const Args *a)
     findings_add(f, feed_check_source(&own, "data"));
 }
 
+static bool is_folder(const char *path)
+{
+    const size_t n = strlen(path);
+    struct stat about;
+
+    return (n && path[n - 1] == '/') || (!stat(path, &about) && S_ISDIR(about.st_mode));
+}
+
 Status run_on_source(const Args *a, Progress *progress)
 {
-    const char *path = args_value(a, "o");
+    const char *given = args_value(a, "o"), *masks = given && is_folder(given) ? given : NULL,
+               *path = masks ? NULL : given;
     dpx_trainer *trainer = NULL;
     dpx_model *model = NULL;
     Loader *loader = NULL;
@@ -271,10 +288,11 @@ Status run_on_source(const Args *a, Progress *progress)
     Status st;
 
     if (args_has(a, "input") || args_has(a, "out"))
-        return FAIL(E_INVALID,
-                    "%s: a source is written to -o FILE.csv, or to standard output; --input and --out are for "
-                    "arrays",
-                    a->positional[1]);
+        return FAIL(
+            E_INVALID,
+            "%s: a source is written to -o FILE.csv or -o FOLDER/, or to standard output; --input and --out are for "
+            "arrays",
+            a->positional[1]);
     own = with_source(a);
     find_run_files(&missing, a);
     if (path && outfile_check(path))
@@ -291,7 +309,8 @@ Status run_on_source(const Args *a, Progress *progress)
         p.data = feed.data;
         p.to = file ? outfile_stream(file) : stdout;
         p.scores = dpx_model_metadata(model, METADATA_SCORES);
-        p.likeliest = !file && image_list_takes(a->positional[1]) && feed.data->source.format->file;
+        p.masks = masks;
+        p.likeliest = !given && image_list_takes(a->positional[1]) && feed.data->source.format->file;
         st = predict(&p, trainer, model, loader);
     }
     if (file)

@@ -42,6 +42,8 @@ typedef struct {
     char why[SHOWN_ROWS][NAME_TEXT];
     int64_t *class, *count; /* [classes] numbers of classes in ascending order, and how many rows each has */
     int64_t classes;        /* 0: the array has no classes */
+    bool masks;             /* each element is a class */
+    int64_t pixels[256];    /* of each class, if so */
 } Shown;
 
 static double mean_of(const Moments *m) { return m->n ? m->first + m->sum / (double)m->n : (double)NAN; }
@@ -101,7 +103,11 @@ static Status count_array(Shown *s, const Dataset *d, const Array *a)
     void *scratch;
     Status st;
 
-    *s = (Shown){ .array = a, .channels = a->rank == 4 && a->dim[1] <= MAX_CHANNELS && a->dim[1] ? (int)a->dim[1] : 1 };
+    const bool masks = a->fetch && a->dtype == DPX_UINT8 && a->rank == 3 && !strcmp(a->name, "target");
+
+    *s = (Shown){ .array = a,
+                  .masks = masks,
+                  .channels = a->rank == 4 && a->dim[1] <= MAX_CHANNELS && a->dim[1] ? (int)a->dim[1] : 1 };
     if (array_check_convert(a, DPX_FLOAT64, a->name))
         return ST_OK; /* it has no numbers */
     plain.norm = (Normalisation){ .channels = 1, .scale = scale, .std = { 1 } };
@@ -115,11 +121,13 @@ static Status count_array(Shown *s, const Dataset *d, const Array *a)
         char why[NAME_TEXT] = "";
 
         st = array_take(&plain, row, &key, DPX_FLOAT64, x, scratch);
-        if (st == E_IO && a->fetch) {
+        if ((st == E_IO || (st == E_INVALID && masks)) && a->fetch) {
             note_bad(s, row, status_message());
             st = ST_OK;
             continue;
         }
+        for (size_t k = 0; k < n && !st && masks; k++)
+            s->pixels[(int)x[k]]++;
         for (size_t k = 0; k < n && !st; k++)
             if (isfinite(x[k]))
                 count_number(&s->of[s->channels > 1 ? k / (elements / (size_t)s->channels) : 0], x[k]);
@@ -198,6 +206,23 @@ static void print_foreign(const char *form, const char *text)
     fputs(line, stdout);
 }
 
+/* Prints how many pixels of masks each class has. */
+static void print_pixels(const Dataset *d, const Shown *s)
+{
+    int64_t all = 0;
+
+    for (int c = 0; c < 256; c++)
+        all += s->pixels[c];
+    for (int c = 0; c < 256; c++) {
+        if (!s->pixels[c] && c >= d->classes)
+            continue;
+        printf("  pixels of class %d", c);
+        if (class_name(d, s, c) || c == 255)
+            print_foreign(" (%.150s)", class_name(d, s, c) ? class_name(d, s, c) : "mostly ignored");
+        printf(": %" PRId64 ", %.2f %%\n", s->pixels[c], all ? 100.0 * (double)s->pixels[c] / (double)all : 0);
+    }
+}
+
 static void print_shown(const Dataset *d, const Shown *s)
 {
     const Array *a = s->array;
@@ -224,6 +249,8 @@ static void print_shown(const Dataset *d, const Shown *s)
     }
     if (s->classes)
         printf("%s\n", s->classes > SHOWN_CLASSES ? ", ..." : "");
+    if (s->masks)
+        print_pixels(d, s);
     if (s->bad)
         printf("  %" PRId64 " bad row%s\n", s->bad, s->bad == 1 ? "" : "s");
     for (int64_t i = 0; i < s->bad && i < SHOWN_ROWS; i++) {
@@ -276,6 +303,19 @@ static void write_shown(JsonWriter *w, const Dataset *d, const Shown *s)
         json_close(w);
     }
     if (s->classes)
+        json_close(w);
+    if (s->masks)
+        json_open(w, "pixels", '[');
+    for (int c = 0; c < 256 && s->masks; c++)
+        if (s->pixels[c]) {
+            json_open(w, NULL, '{');
+            json_write_int(w, "class", c);
+            if (class_name(d, s, c))
+                json_write_string(w, "name", class_name(d, s, c));
+            json_write_int(w, "count", s->pixels[c]);
+            json_close(w);
+        }
+    if (s->masks)
         json_close(w);
     json_close(w);
 }

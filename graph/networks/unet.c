@@ -58,7 +58,8 @@ static void build(Net *n, const NetworkSizes *s)
         net_conv(n, x, "outc.conv", (ConvSize){ .out = s->classes, .kernel = 1, .bias = true }, (Init){ NULL, NULL }));
 }
 
-DEFINE_NETWORK(unet, .help = "U-Net with batch-norm, for segmentation: classes of pixels", .data = "FILE.npz",
+DEFINE_NETWORK(unet, .help = "U-Net with batch-norm, for segmentation: classes of pixels",
+               .data = "images:DIR,masks=DIR",
                .takes = { [NETWORK_classes] = "2",
                           [NETWORK_layers] = "4",
                           [NETWORK_width] = "64",

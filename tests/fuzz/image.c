@@ -1,4 +1,4 @@
-/* JPEG and PNG files: what is refused has a message, what is read can be decoded, resized and augmented. */
+/* JPEG and PNG files, and masks: what is refused has a message, what is read can be decoded, resized and augmented. */
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/image/image_augment.h"
 
@@ -12,7 +12,7 @@ static void use(const Image *image, const ImageHeader *h)
 
     MUST_DO(image_fit(&out, image, 7, 5, RESIZE_BICUBIC));
     augment_draw(&draw, &all, image->width, image->height, 6, 9, 1, 2, h->width);
-    MUST_DO(augment_crop(&out, image, &draw, 6, 9, RESIZE_BILINEAR));
+    MUST_DO(augment_crop(&out, image, &draw, 6, 9, RESIZE_BILINEAR, 0));
     MUST(out.width == 6 && out.height == 9, "%d x %d", out.width, out.height);
     MUST_DO(augment_apply(&out, &spare, &draw));
     image_free(&out);
@@ -41,6 +41,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         else
             use(&image, &h);
     }
+    st = mask_decode(&image, file, size, "fuzz");
+    if (st)
+        fuzz_refused(st);
+    else if ((int64_t)image.width * image.height <= MOST_PIXELS)
+        use(&image, &h);
     image_free(&image);
     free(file);
     return 0;

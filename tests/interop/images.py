@@ -181,10 +181,10 @@ def augmenting():
         draw = Draw()
         lib.augment_draw(C.byref(draw), C.byref(Augment(True, True, 40, 0.5, True)), w, h, 24, 20, 7, 3, i)
         out, spare, b = CImage(), CImage(), draw.crop
-        call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), 24, 20, 0)
+        call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), 24, 20, 0, 0)
         judge("augment crop", pixels(out), F.resized_crop(im, b.y, b.x, b.height, b.width, [20, 24]), (im.size, i))
         lib.augment_draw(C.byref(draw), C.byref(Augment(True, False, 0, 0, False)), w, h, w, h, 7, 3, i)
-        call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), w, h, 0)
+        call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), w, h, 0, 0)
         judge("augment padded crop", pixels(out), F.crop(im, draw.crop.y, draw.crop.x, h, w), (im.size, i))
         for kind, a in {"flip": Augment(False, True, 0, 0, False), "rotate": Augment(False, False, 180, 0, False),
                         "color": Augment(False, False, 0, (i % 10 + 1) / 10, False), "all": Augment(False, True, 15, 0.4, False)}.items():

@@ -214,5 +214,126 @@ static void test_broken(void)
     remove_folder();
 }
 
+/* Opens the images and masks of make_mask_folder. */
+static Status open_masks(Dataset **out, const char *options, int height, int width, SourceContext c)
+{
+    char all[256];
+
+    snprintf(all, sizeof all, "/photos,masks=%s/masks%s", folder, options);
+    return open_images(out, all, (const int64_t[]){ -1, 1, height, width }, c);
+}
+
+/* photos/ and masks/ with the same file of gray values, so that an image shows where its mask's pixels went. */
+static void make_mask_folder(const char *more)
+{
+    char command[1024];
+
+    strcpy(folder, "/tmp/dpexec-test-XXXXXX");
+    CU_ASSERT_FATAL(mkdtemp(folder) != NULL);
+    snprintf(command, sizeof command,
+             "cd %s && mkdir -p photos/x masks/x && cp " FOLDER "mask_gray.png photos/a.png && cp " FOLDER
+             "mask_gray.png masks/a.png && cp " FOLDER "mask_gray.png photos/x/b.png && cp " FOLDER
+             "mask_gray.png masks/x/b.png && printf '0\n1\n2\n3\n4\n5\n6\n7\n8\n' >classes %s",
+             folder, more);
+    CU_ASSERT_EQUAL_FATAL(system(command), 0);
+}
+
+/* The share of pixels of row 0 where the image shows another class than the mask has. */
+static double share_apart(const Dataset *d, int64_t epoch, int height, int width)
+{
+    const SampleKey key = { .seed = 3, .epoch = epoch, .training = true };
+    const int n = height * width;
+    float *image = malloc((size_t)n * sizeof *image);
+    uint8_t *mask = malloc((size_t)n);
+    int apart = 0;
+
+    CHECK_OK(d->array[0].fetch(&d->array[0], 0, &key, image));
+    CHECK_OK(d->array[1].fetch(&d->array[1], 0, &key, mask));
+    for (int i = 0; i < n; i++)
+        apart += (int)(image[i] * 255 + 0.5f) != mask[i];
+    free(image);
+    free(mask);
+    return (double)apart / n;
+}
+
+static void test_masks(void)
+{
+    SourceContext c = { .training = true, .augment = "crop,flip", .ignored = -1 };
+    Dataset *d;
+
+    make_mask_folder("");
+    if (CHECK_OK(open_masks(&d, "", 34, 50, c))) { /* of the model's size: moved, and mirrored */
+        CU_ASSERT(d->samples == 2 && d->array[1].dim[1] == 34 && d->array[1].dim[2] == 50);
+        for (int64_t epoch = 0; epoch < 20; epoch++)
+            CU_ASSERT_EQUAL(share_apart(d, epoch, 34, 50), 0);
+        dataset_free(d);
+    }
+    c.augment = "crop,flip,rotate:40";
+    if (CHECK_OK(open_masks(&d, ",fit=stretch", 48, 64, c))) { /* the image is interpolated, so its edges differ */
+        for (int64_t epoch = 0; epoch < 20; epoch++) {
+            const double apart = share_apart(d, epoch, 48, 64);
+
+            CU_ASSERT(apart > 0 && apart < 0.5);
+        }
+        dataset_free(d);
+    }
+    remove_folder();
+}
+
+/* Fails to open, and says `text`. */
+static void refuse_masks(const char *options, const char *text, SourceContext c)
+{
+    Dataset *d;
+
+    CU_ASSERT(open_masks(&d, options, 34, 50, c) != ST_OK);
+    if (!strstr(status_message(), text))
+        TEST_FAIL("%s: expected '%s', found '%s'", options, text, status_message());
+}
+
+static void test_mask_values(void)
+{
+    const SourceContext none = { .ignored = -1 },
+                        ignored = { .ignored = 255, .target = DPX_TARGET_CLASSES, .training = true };
+    uint8_t mask[34 * 50];
+    char classes[128];
+    Dataset *d;
+
+    make_mask_folder("&& cp " FOLDER "rgb.png photos/c.png && cp " FOLDER "gray.png masks/c.png && cp " FOLDER
+                     "mask.png photos/e.png && cp " FOLDER "large.jpg masks/e.png && cp " FOLDER
+                     "mask.png photos/f.png && cp " FOLDER "large.png masks/f.png && cp " FOLDER
+                     "mask.png photos/d.png && cp " FOLDER "mask_few.png photos/g.png && cp " FOLDER
+                     "mask_turned.png masks/g.png");
+    refuse_masks("", "4 of 7 images are broken", none);
+    refuse_masks("", "masks/d.png: No such file", none);
+    refuse_masks("", "this is a JPEG file", none);
+    refuse_masks("", "expected a PNG file of a palette or of gray with up to 8 bits, found colours", none);
+    refuse_masks("", "masks/g.png has 34 x 50 pixels, and its image", none);
+    remove_folder();
+    make_mask_folder("");
+    snprintf(classes, sizeof classes, ",classes=%s/classes", folder);
+    if (CHECK_OK(open_masks(&d, classes, 34, 50, ignored))) {
+        CU_ASSERT(d->classes == 9 && !strcmp(d->class_name[8], "8"));
+        CHECK_OK(d->array[1].fetch(&d->array[1], 0, &(SampleKey){ 0 }, mask));
+        CU_ASSERT(mask[3 * 50 + 20] == 255 && mask[0] == 0);
+        dataset_free(d);
+    }
+    if (CHECK_OK(open_masks(&d, classes, 34, 50, (SourceContext){ .ignored = -1, .target = DPX_TARGET_CLASSES }))) {
+        CU_ASSERT_EQUAL(d->array[1].fetch(&d->array[1], 0, &(SampleKey){ 0 }, mask), E_INVALID);
+        CU_ASSERT(strstr(status_message(),
+                         "a.png: the pixel in row 3, column 20 is 255, which is no class: expected 0 to 8; "
+                         "--ignore-index 255") != NULL);
+        dataset_free(d);
+    }
+    if (CHECK_OK(open_masks(&d, ",values=8+7+6+5+4+3+2+1+0+255", 34, 50, none))) {
+        CHECK_OK(d->array[1].fetch(&d->array[1], 0, &(SampleKey){ 0 }, mask));
+        CU_ASSERT(mask[3 * 50 + 20] == 9 && mask[0] == 8);
+        dataset_free(d);
+    }
+    refuse_masks(",values=0+1+1", "values: expected different numbers from 0 to 255", none);
+    refuse_masks(",list=x.csv", "list= gives targets, and so does masks=", none);
+    remove_folder();
+}
+
 DEFINE_SUITE(image_source, { "pixels are Pillow's", test_pixels }, { "lists", test_lists },
-             { "what training fitted", test_fitted }, { "broken files", test_broken });
+             { "what training fitted", test_fitted }, { "broken files", test_broken },
+             { "masks move with their images", test_masks }, { "values of masks", test_mask_values });

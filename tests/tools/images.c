@@ -87,7 +87,7 @@ static void run_case(const char *line)
         CU_ASSERT_EQUAL_FATAL(
             sscanf(at, "%d %d %d %d %d %d %63s", &d.crop.x, &d.crop.y, &d.crop.width, &d.crop.height, &w, &h, expected),
             7);
-        CHECK_OK(augment_crop(&out, &image, &d, w, h, RESIZE_BILINEAR));
+        CHECK_OK(augment_crop(&out, &image, &d, w, h, RESIZE_BILINEAR, 0));
     } else {
         char number[4][24];
         double *const to[] = { &d.angle, d.factor, d.factor + 1, d.factor + 2 };
@@ -108,17 +108,65 @@ static void run_case(const char *line)
     image_free(&out);
 }
 
-static void run_cases(const char *operations)
+/* A line of cases.txt whose operation is one of masks. */
+static void run_mask_case(const char *line)
+{
+    char input[64], operation[16], expected[64], angle[24];
+    int n = 0, w = 0, h = 0, fill = 0, flipped = 0;
+    AugmentDraw d = { .cropped = true };
+    Image mask = { 0 }, out = { 0 };
+    ImageBox b;
+    Mapped m;
+
+    CU_ASSERT_EQUAL_FATAL(sscanf(line, "%63s %15s%n", input, operation, &n), 2);
+    line += n;
+    m = open_file(input);
+    CHECK_OK(mask_decode(&mask, m.data, m.size, input));
+    mapped_close(&m);
+    if (!strcmp(operation, "nearest")) {
+        CU_ASSERT_EQUAL_FATAL(sscanf(line, "%d %d %d %d %d %d %63s", &b.x, &b.y, &b.width, &b.height, &w, &h, expected),
+                              7);
+        CHECK_OK(image_resize(&out, &mask, b, w, h, RESIZE_NEAREST));
+    } else if (!strcmp(operation, "nearest_fit")) {
+        CU_ASSERT_EQUAL_FATAL(sscanf(line, "%d %d %63s", &w, &h, expected), 3);
+        CHECK_OK(image_fit(&out, &mask, w, h, RESIZE_NEAREST));
+    } else if (!strcmp(operation, "ids_crop")) {
+        CU_ASSERT_EQUAL_FATAL(sscanf(line, "%d %d %d %d %d %d %d %63s", &d.crop.x, &d.crop.y, &d.crop.width,
+                                     &d.crop.height, &w, &h, &fill, expected),
+                              8);
+        CHECK_OK(augment_crop(&out, &mask, &d, w, h, RESIZE_NEAREST, fill));
+    } else {
+        if (!strcmp(operation, "ids_apply")) {
+            CU_ASSERT_EQUAL_FATAL(sscanf(line, "%d %23s %d %63s", &flipped, angle, &fill, expected), 4);
+            CU_ASSERT_FATAL(text_to_float64(&d.angle, angle, strlen(angle)));
+            d.flip = flipped;
+            CHECK_OK(augment_apply_mask(&mask, &out, &d, fill));
+        } else {
+            CU_ASSERT_EQUAL_FATAL(sscanf(line, "%63s", expected), 1);
+        }
+        image_free(&out);
+        out = mask;
+        mask = (Image){ 0 };
+    }
+    compare(&out, expected, 0, line);
+    image_free(&mask);
+    image_free(&out);
+}
+
+/* Runs the cases whose operation is in the list, which has a space in front of and behind each. */
+static void run_cases(const char *operations, void (*run)(const char *line))
 {
     FILE *f = fopen(FOLDER "cases.txt", "r");
-    char line[256], operation[16];
+    char line[256], operation[16], word[24];
     int n = 0;
 
     CU_ASSERT_FATAL(f != NULL);
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
-        if (sscanf(line, "%*s %15s", operation) == 1 && strstr(operations, operation)) {
-            run_case(line);
+        CU_ASSERT_EQUAL_FATAL(sscanf(line, "%*s %15s", operation), 1);
+        snprintf(word, sizeof word, " %s ", operation);
+        if (strstr(operations, word)) {
+            run(line);
             n++;
         }
     }
@@ -126,9 +174,10 @@ static void run_cases(const char *operations)
     CU_ASSERT(n > 10);
 }
 
-static void test_decoded(void) { run_cases("decode"); }
-static void test_resized(void) { run_cases("resize fit"); }
-static void test_augmented(void) { run_cases("crop apply"); }
+static void test_decoded(void) { run_cases(" decode ", run_case); }
+static void test_resized(void) { run_cases(" resize fit ", run_case); }
+static void test_augmented(void) { run_cases(" crop apply ", run_case); }
+static void test_masks(void) { run_cases(" ids nearest nearest_fit ids_crop ids_apply ", run_mask_case); }
 
 /* The header alone says the size as the image is shown. */
 static void test_headers(void)
@@ -243,7 +292,8 @@ static void test_draws(void)
 
 DEFINE_SUITE(images, { "files are decoded as by Pillow", test_decoded },
              { "images are resized as by Pillow and torchvision", test_resized },
-             { "images are augmented as by torchvision", test_augmented }, { "headers", test_headers },
+             { "images are augmented as by torchvision", test_augmented },
+             { "masks are read and moved as by Pillow", test_masks }, { "headers", test_headers },
              { "truncated files are refused", test_truncated },
              { "a size that is too large is refused", test_too_large }, { "the list of --augment", test_list },
              { "draws", test_draws });

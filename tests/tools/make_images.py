@@ -125,6 +125,46 @@ def augmenting():
             case(source, "apply 1 0 " + " ".join(map(str, (*factor, *order))), out)
 
 
+def packed(name, a, bits):
+    """A gray PNG file of less than 8 bits, whose values Pillow would stretch to 0 to 255."""
+    rows = b"".join(b"\0" + np.packbits((r[:, None] >> np.arange(bits)[::-1] & 1).astype("u1").ravel()).tobytes() for r in a)
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    (HERE / name).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", *a.shape[::-1], bits, 0, 0, 0, 0)) +
+                              chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def masking():
+    y, x = np.mgrid[0:34, 0:50]
+    a = ((x // 7 + y // 5) % 6 + (x > y) * 3).astype(np.uint8)
+    a[3:9, 20:30] = 255
+    mask = Image.fromarray(a)
+    colours = Image.fromarray(a)
+    colours.putpalette(rng.integers(0, 256, 768, dtype=np.uint8).tobytes())       # a palette image of the same numbers
+    colours.save(HERE / "mask.png")
+    mask.save(HERE / "mask_gray.png")
+    few = Image.fromarray(a % 11)
+    few.putpalette(rng.integers(0, 256, 33, dtype=np.uint8).tobytes())
+    few.save(HERE / "mask_few.png", bits=4)
+    few.save(HERE / "mask_turned.png", bits=4, exif=exif(6, True))
+    packed("mask_packed.png", a % 4, 2)
+    for name, expected in (("mask", a), ("mask_gray", a), ("mask_few", a % 11), ("mask_packed", a % 4), ("mask_turned", np.rot90(a % 11, -1))):
+        case(f"{name}.png", "ids", Image.fromarray(expected))
+    case("bilevel.png", "ids", Image.fromarray(np.asarray(Image.open(HERE / "bilevel.png")).astype(np.uint8)))
+    f = Image.NEAREST
+    for w, h in ((12, 9), (70, 60), (49, 33), (17, 60), (1, 1)):
+        case("mask.png", f"nearest 0 0 50 34 {w} {h}", mask.resize((w, h), f))
+    case("mask.png", "nearest 5 7 20 13 16 16", resized(mask, 5, 7, 20, 13, (16, 16), f))
+    for w, h in ((16, 16), (33, 33), (34, 34), (40, 20), (64, 64)):
+        case("mask.png", f"nearest_fit {w} {h}", fitted(mask, w, h, f))
+    case("mask.png", "ids_crop 10 4 30 20 24 24 255", resized(mask, 10, 4, 30, 20, (24, 24), f))
+    for x, y in ((3, -2), (-6, 4)):                                               # beyond the edges lies the class that is ignored
+        wide = Image.new("L", (70, 54), 255)
+        wide.paste(mask, (10, 10))
+        case("mask.png", f"ids_crop {x} {y} 50 34 50 34 255", wide.crop((x + 10, y + 10, x + 60, y + 44)))
+    for flipped, angle, fill in ((0, 15, 0), (0, -7.25, 255), (1, 100, 7), (1, 0, 0), (0, 0.5, 255)):
+        case("mask.png", f"ids_apply {flipped} {angle} {fill}", (ImageOps.mirror(mask) if flipped else mask).rotate(angle, f, fillcolor=fill))
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     for f in HERE.iterdir():
@@ -132,6 +172,7 @@ def main():
     decoding()
     resizing()
     augmenting()
+    masking()
     (HERE / "cases.txt").write_text("\n".join(cases) + "\n")
 
 

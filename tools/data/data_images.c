@@ -17,7 +17,7 @@
 #include "tools/data/image_list.h"
 #include "tools/image/image_augment.h"
 
-enum { MOST_SIDE = 16384, MOST_CHECKERS = 8, SHOWN_BROKEN = 10 };
+enum { MOST_SIDE = 16384, MOST_CHECKERS = 8, SHOWN_BROKEN = 10, NO_CLASS = -1, IGNORED = 255 };
 
 static const DataOption options[] = {
     { "size", "N|HEIGHTxWIDTH", "pixels of an image [those of the model's input]" },
@@ -26,6 +26,8 @@ static const DataOption options[] = {
     { "decode", "full|fast", "fast: JPEG files at 1/2, 1/4 or 1/8, not below the size [full]" },
     { "list", "FILE.csv", "rows of a path in DIR and a class, or several numbers [a folder for each class]" },
     { "classes", "FILE", "names of the classes in order, one a line [sorted]" },
+    { "masks", "DIR", "PNG files of the images' names, whose values are the classes of pixels: the target" },
+    { "values", "V+V+...", "values of masks that stand for classes 0, 1, ... [the class numbers]" },
     { "cache", "ram|disk", "keep decoded images [none]" },
     { NULL, NULL, NULL }
 };
@@ -43,6 +45,10 @@ typedef struct {
     int64_t *bytes;      /* [n] of each decoded image at most, until the cache is open */
     bool *good;          /* [n] whether the header can be read */
     char **why;          /* [n] what is wrong with it; NULL: nothing */
+    char *values;        /* the option; NULL: a mask's values are the class numbers */
+    int mask_class[256]; /* the class that a mask's value stands for; NO_CLASS: none */
+    int mask_classes;    /* classes of pixels; 0: unknown */
+    int mask_fill;       /* class of the pixels outside of a changed mask: the one that the loss ignores, else 0 */
 } Images;
 
 static void free_images(void *maker)
@@ -56,6 +62,7 @@ static void free_images(void *maker)
     free(m->bytes);
     image_cache_free(m->cache);
     image_list_free(&m->list);
+    free(m->values);
     free(m);
 }
 
@@ -76,11 +83,11 @@ static Status decode_row(Image *out, const Images *m, int64_t row)
 }
 
 /* Makes the image of the model's size, without random changes. */
-static Status fit(Image *out, const Image *image, const Images *m)
+static Status fit(Image *out, const Image *image, const Images *m, ResizeFilter filter)
 {
-    return m->stretch ? image_resize(out, image, (ImageBox){ 0, 0, image->width, image->height }, m->width, m->height,
-                                     m->filter)
-                      : image_fit(out, image, m->width, m->height, m->filter);
+    return m->stretch
+               ? image_resize(out, image, (ImageBox){ 0, 0, image->width, image->height }, m->width, m->height, filter)
+               : image_fit(out, image, m->width, m->height, filter);
 }
 
 /* Makes the image of the model's size, and in training changes it by the parameters that `draw` becomes.  The cache
@@ -94,7 +101,7 @@ static Status make_image(Image *out, const Images *m, int64_t row, const SampleK
     if (!m->cache || !image_cache_find(m->cache, row, m->channels, &from)) {
         st = decode_row(&image, m, row);
         if (!st && !whole)
-            st = fit(out, &image, m);
+            st = fit(out, &image, m, m->filter);
         from = whole ? image : *out;
         if (!st && m->cache)
             image_cache_store(m->cache, row, &from);
@@ -104,7 +111,8 @@ static Status make_image(Image *out, const Images *m, int64_t row, const SampleK
     if (!st && changes)
         augment_draw(draw, &m->augment, from.width, from.height, m->width, m->height, key->seed, key->epoch, row);
     if (!st && whole)
-        st = changes ? augment_crop(out, &from, draw, m->width, m->height, m->filter) : fit(out, &from, m);
+        st =
+            changes ? augment_crop(out, &from, draw, m->width, m->height, m->filter, 0) : fit(out, &from, m, m->filter);
     if (!st && changes)
         st = augment_apply(out, &spare, draw);
     image_free(&image);
@@ -151,6 +159,83 @@ static Status fetch_image(const Array *a, int64_t row, const SampleKey *key, voi
     return ST_OK;
 }
 
+/* ---- masks ---- */
+
+/* Replaces the values of a mask by the classes that they stand for.  E_INVALID names a value that stands for none. */
+static Status number_mask(Image *mask, const Images *m, const char *path)
+{
+    const size_t n = (size_t)mask->width * (size_t)mask->height;
+    char last[16];
+    const char *known = m->values ? m->values : last;
+
+    snprintf(last, sizeof last, "%d", m->mask_classes - 1);
+    for (size_t i = 0; i < n; i++) {
+        const int v = mask->pixel[i];
+
+        if (m->mask_class[v] == NO_CLASS)
+            return FAIL(E_INVALID, "%s: the pixel in row %zu, column %zu is %d, which is no class: expected %s%s%s",
+                        path, i / (size_t)mask->width, i % (size_t)mask->width, v, m->values ? "values of " : "0 to ",
+                        known, v == IGNORED ? "; --ignore-index 255 leaves such pixels out" : "");
+        mask->pixel[i] = (uint8_t)m->mask_class[v];
+    }
+    return ST_OK;
+}
+
+/* Makes the mask of the model's size, whose pixels move as those of its image. */
+static Status make_mask(Image *out, const Images *m, int64_t row, const SampleKey *key)
+{
+    const bool changes = m->augments && key->training, whole = m->augment.crop && changes;
+    Image mask = { 0 }, spare = { 0 };
+    AugmentDraw draw;
+    Mapped file;
+    Status st;
+
+    TRY(mapped_open(&file, m->list.mask[row]));
+    st = mask_decode(&mask, file.data, file.size, m->list.mask[row]);
+    mapped_close(&file);
+    if (!st)
+        st = number_mask(&mask, m, m->list.mask[row]);
+    if (!st && changes)
+        augment_draw(&draw, &m->augment, whole ? mask.width : m->width, whole ? mask.height : m->height, m->width,
+                     m->height, key->seed, key->epoch, row);
+    if (!st)
+        st = whole ? augment_crop(out, &mask, &draw, m->width, m->height, RESIZE_NEAREST, m->mask_fill)
+                   : fit(out, &mask, m, RESIZE_NEAREST);
+    if (!st && changes)
+        st = augment_apply_mask(out, &spare, &draw, m->mask_fill);
+    image_free(&mask);
+    image_free(&spare);
+    return st;
+}
+
+static Status fetch_mask(const Array *a, int64_t row, const SampleKey *key, void *to)
+{
+    const Images *m = a->maker;
+    Image out = { 0 };
+    Status st = make_mask(&out, m, row, key);
+
+    if (!st)
+        memcpy(to, out.pixel, (size_t)m->width * (size_t)m->height);
+    image_free(&out);
+    return st;
+}
+
+/* Reads a mask's header: its image must have the same size. */
+static Status check_mask(const char *path, const char *image, const ImageHeader *of)
+{
+    ImageHeader h;
+    Mapped file;
+    Status st;
+
+    TRY(mapped_open(&file, path));
+    st = mask_read_header(&h, file.data, file.size, path);
+    mapped_close(&file);
+    if (!st && (h.width != of->width || h.height != of->height))
+        st = FAIL(E_IO, "%s has %d x %d pixels, and its image %s %d x %d", path, h.width, h.height, image, of->width,
+                  of->height);
+    return st;
+}
+
 /* ---- headers ---- */
 
 typedef struct {
@@ -173,6 +258,8 @@ static void *check_headers(void *user)
         if (!st)
             st = image_read_header(&h, file.data, file.size, m->list.path[i]);
         mapped_close(&file);
+        if (!st && m->list.mask)
+            st = check_mask(m->list.mask[i], m->list.path[i], &h);
         if ((m->good[i] = !st))
             m->bytes[i] = (int64_t)h.width * h.height * m->channels;
         else if (st == E_NOMEM || !(m->why[i] = strdup(status_message())))
@@ -319,7 +406,8 @@ static Status keep_facts(const Images *m, const SourceContext *c)
     snprintf(size, sizeof size, "%dx%d", m->height, m->width);
     facts = json_pack("{s:s, s:s, s:s, s:s}", "size", size, "fit", m->stretch ? "stretch" : "crop", "filter",
                       m->filter == RESIZE_BICUBIC ? "bicubic" : "bilinear", "decode", m->fast ? "fast" : "full");
-    if (!facts || json_object_set_new(c->fitted, "images", facts))
+    if (!facts || json_object_set_new(c->fitted, "images", facts) ||
+        (m->values && json_object_set_new(facts, "values", json_string(m->values))))
         return FAIL_NOMEM();
     if (!m->list.class_name)
         return ST_OK;
@@ -347,11 +435,58 @@ static Status read_files(Images *m, const Source *s, const SourceContext *c)
         if (!(known[i] = json_string_value(json_array_get(kept, i))))
             st = FAIL(E_IO, "%s: the run's classes are no names", s->text);
     if (!st && is_unlabelled(s, c))
-        st = image_list_find(&m->list, s->path, known, (int64_t)n);
+        st = image_list_find(&m->list, s->path, NULL, known, (int64_t)n);
+    else if (!st && source_value(s, "masks"))
+        st = image_list_find(&m->list, s->path, source_value(s, "classes"), known, (int64_t)n);
     else if (!st)
         st = image_list_read(&m->list, s->path, source_value(s, "list"), source_value(s, "classes"), known, (int64_t)n);
     free(known);
-    return st;
+    return st || is_unlabelled(s, c) || !source_value(s, "masks")
+               ? st
+               : image_list_add_masks(&m->list, source_value(s, "masks"));
+}
+
+/* The classes of pixels: those that have names, or scores of an output [N,C,H,W] or [N,H,W,C]; *out 0: unknown. */
+static Status count_mask_classes(int64_t *out, const Images *m, const Source *s, const SourceContext *c)
+{
+    const dpx_info *y = c->output;
+    const bool last = y && y->rank == 4 && y->dim[1] == m->height && y->dim[2] == m->width;
+    const int64_t scores = y && y->rank == 4 ? y->dim[last ? 3 : 1] : 0;
+
+    *out = c->target == DPX_TARGET_VALUES ? 0 : m->list.classes ? m->list.classes : scores > 1 ? scores : 0;
+    if (*out && scores > 1 && *out > scores)
+        return FAIL(E_INVALID, "%s has %lld classes of pixels, and output '%s' of the model has scores for %lld",
+                    s->text, (long long)*out, y->name, (long long)scores);
+    return ST_OK;
+}
+
+/* Reads which value of a mask stands for which class. */
+static Status read_values(Images *m, const Source *s, const SourceContext *c, const json_t *facts)
+{
+    const int64_t ignored = c->target == DPX_TARGET_NONE ? IGNORED : c->ignored;
+    const char *text = value_of(s, facts, "values", NULL);
+    int64_t classes;
+    int n = 0;
+
+    TRY(count_mask_classes(&classes, m, s, c));
+    for (int v = 0; v < 256; v++)
+        m->mask_class[v] = text || (classes && v >= classes) ? NO_CLASS : v;
+    for (const char *at = text; at; at = *(at += strcspn(at, "+")) ? at + 1 : NULL) {
+        char *end;
+        const long v = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+
+        if (v < 0 || v > 255 || (*end && *end != '+') || m->mask_class[v] != NO_CLASS)
+            return FAIL(E_INVALID, "%s: values: expected different numbers from 0 to 255, as 0+255, found '%s'",
+                        s->text, text);
+        m->mask_class[v] = n++;
+    }
+    if (text && classes && n != classes)
+        return FAIL(E_INVALID, "%s: values has %d numbers, and there are %lld classes", s->text, n, (long long)classes);
+    if (ignored >= 0 && ignored < 256 && m->mask_class[ignored] == NO_CLASS)
+        m->mask_class[ignored] = (int)ignored;
+    m->mask_classes = text ? n : (int)classes;
+    m->mask_fill = c->ignored >= 0 && c->ignored < 256 ? (int)c->ignored : 0;
+    return text && !(m->values = strdup(text)) ? FAIL_NOMEM() : ST_OK;
 }
 
 /* Stands for the samples in digests: names and sizes of the files, and all options. */
@@ -369,7 +504,11 @@ static uint64_t identity_of(const Images *m)
 
         h = hash_text(h, m->list.path[i] + m->list.root);
         h = hash_int(h, stat(m->list.path[i], &about) ? -1 : about.st_size);
+        if (m->list.mask)
+            h = hash_int(hash_text(h, m->list.mask[i]), stat(m->list.mask[i], &about) ? -1 : about.st_size);
     }
+    if (m->list.mask)
+        h = hash_int(hash_bytes(h, m->mask_class, sizeof m->mask_class), m->mask_fill);
     return h;
 }
 
@@ -393,13 +532,21 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
                      norm->channels, m->channels, m->channels > 1 ? "s" : "");
     if (!m->floats && (norm->channels > 1 || norm->mean[0] != 0 || norm->std[0] != 1))
         problems_add(&wrong, "--mean and --std need an input of floats, the model takes bytes");
+    m->augments = c->training && c->augment && augment_of_images(c->augment);
+    if (m->augments && augment_parse(&m->augment, c->augment, "--augment"))
+        problems_add(&wrong, "%s", status_message());
+    if (source_value(s, "masks") && source_value(s, "list"))
+        problems_add(&wrong, "list= gives targets, and so does masks=");
+    if (source_value(s, "masks") && m->fast && m->augment.crop)
+        problems_add(&wrong, "decode=fast with --augment crop goes without masks=, whose pixels must fit the image's");
+    if (source_value(s, "values") && !source_value(s, "masks"))
+        problems_add(&wrong, "values= is for masks=");
     TRY(problems_fail(&wrong, E_INVALID, "%s", s->text));
     for (int k = 0; k < 3; k++)
         for (int v = 0; v < 256; v++)
             m->table[k][v] =
                 (float)((v / 255.0 - norm->mean[norm->channels > 1 ? k : 0]) / norm->std[norm->channels > 1 ? k : 0]);
-    m->augments = c->training && c->augment && augment_of_images(c->augment);
-    return m->augments ? augment_parse(&m->augment, c->augment, "--augment") : ST_OK;
+    return ST_OK;
 }
 
 static void name_classes(Dataset *d, Images *m)
@@ -407,6 +554,20 @@ static void name_classes(Dataset *d, Images *m)
     d->class_name = m->list.class_name;
     d->classes = d->class_name ? m->list.classes : 0;
     m->list.class_name = NULL;
+}
+
+/* Adds the masks as targets [n,H,W]. */
+static Status add_masks(Dataset *d, Images *m, uint64_t identity, const char *path)
+{
+    Array y = { .dtype = DPX_UINT8,
+                .rank = 3,
+                .dim = { m->list.n, m->height, m->width },
+                .fetch = fetch_mask,
+                .maker = m,
+                .identity = identity };
+
+    name_classes(d, m);
+    return (y.name = strdup("target")) ? dataset_add(d, &y, path) : FAIL_NOMEM();
 }
 
 /* Adds the targets: class numbers, or the numbers of the list. */
@@ -458,6 +619,8 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     m->floats = !in || (in->dtype != DPX_UINT8 && in->dtype != DPX_INT32 && in->dtype != DPX_INT64);
     TRY(read_options(m, s, c, facts));
     TRY(read_files(m, s, c));
+    if (m->list.mask)
+        TRY(read_values(m, s, c, facts));
     TRY(check_images(d, m, c->skip_broken));
     TRY(open_cache(m, s));
     TRY(keep_facts(m, c));
@@ -470,6 +633,8 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     if (!(x.name = strdup(in && c->inputs > 1 ? in->name : "")))
         return FAIL_NOMEM();
     TRY(dataset_add(d, &x, s->path));
+    if (m->list.mask)
+        return add_masks(d, m, x.identity, s->path);
     if (m->list.label || m->list.number)
         return add_targets(d, m, s->path);
     name_classes(d, m);

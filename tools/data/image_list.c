@@ -20,9 +20,12 @@ void image_list_free(ImageList *l)
 {
     for (int64_t i = 0; i < l->n; i++)
         free(l->path[i]);
+    for (int64_t i = 0; i < l->n && l->mask; i++)
+        free(l->mask[i]);
     for (int64_t i = 0; i < l->classes && l->class_name; i++)
         free(l->class_name[i]);
     free(l->path);
+    free(l->mask);
     free(l->label);
     free(l->number);
     free(l->class_name);
@@ -36,9 +39,13 @@ void image_list_select(ImageList *l, const bool *keep)
     for (int64_t i = 0; i < l->n; i++) {
         if (!keep[i]) {
             free(l->path[i]);
+            if (l->mask)
+                free(l->mask[i]);
             continue;
         }
         l->path[n] = l->path[i];
+        if (l->mask)
+            l->mask[n] = l->mask[i];
         if (l->label)
             l->label[n] = l->label[i];
         if (l->number)
@@ -388,7 +395,7 @@ Status image_list_read(ImageList *out, const char *folder, const char *list, con
     return ST_OK;
 }
 
-Status image_list_find(ImageList *out, const char *path, const char *const *known, int64_t n)
+Status image_list_find(ImageList *out, const char *path, const char *classes, const char *const *known, int64_t n)
 {
     size_t length = strlen(path);
     ImageList l = { 0 };
@@ -400,7 +407,7 @@ Status image_list_find(ImageList *out, const char *path, const char *const *know
         length--;
     if (!(root = strndup(path, length)))
         return FAIL_NOMEM();
-    st = given_classes(&l, NULL, known, n);
+    st = given_classes(&l, classes, known, n);
     if (!st && !stat(root, &about) && !S_ISDIR(about.st_mode)) {
         if (!(l.path = malloc(sizeof *l.path)) || !(l.path[0] = strdup(root)))
             st = FAIL_NOMEM();
@@ -415,5 +422,23 @@ Status image_list_find(ImageList *out, const char *path, const char *const *know
         return st;
     }
     *out = l;
+    return ST_OK;
+}
+
+Status image_list_add_masks(ImageList *l, const char *masks)
+{
+    const char *star = strchr(masks, '*'), *behind = star ? star + 1 : ".png";
+    const size_t before = star ? (size_t)(star - masks) : strlen(masks);
+
+    if (!(l->mask = calloc((size_t)l->n + 1, sizeof *l->mask)))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < l->n; i++) {
+        const char *name = l->path[i] + l->root;
+        const size_t n = (size_t)(strrchr(name, '.') - name), room = before + n + strlen(behind) + 2;
+
+        if (!(l->mask[i] = malloc(room)))
+            return FAIL_NOMEM();
+        snprintf(l->mask[i], room, "%.*s%s%.*s%s", (int)before, masks, star ? "" : "/", (int)n, name, behind);
+    }
     return ST_OK;
 }

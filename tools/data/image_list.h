@@ -9,6 +9,7 @@
 
 typedef struct {
     char **path; /* [n] */
+    char **mask; /* [n] the file of each image's mask, which may be missing; NULL: there are no masks */
     size_t room;
     int64_t n;
     size_t root;       /* length of the folder's name, with its slash, that paths begin with */
@@ -29,8 +30,13 @@ typedef struct {
  */
 Status image_list_read(ImageList *out, const char *folder, const char *list, const char *classes,
                        const char *const *known, int64_t n) CHECKED;
-/* Lists an image file, or all images below a folder, without labels.  Classes are those of known[0..n). */
-Status image_list_find(ImageList *out, const char *path, const char *const *known, int64_t n) CHECKED;
+/* Lists an image file, or all images below a folder, without labels.  Classes are those of known[0..n), or those that
+ * the file `classes` names; NULL: none. */
+Status image_list_find(ImageList *out, const char *path, const char *classes, const char *const *known,
+                       int64_t n) CHECKED;
+/* Names the mask of each image: below the folder `masks` the PNG file with the image's name; or `masks` with the name
+ * in place of its `*`. */
+Status image_list_add_masks(ImageList *l, const char *masks) CHECKED;
 /* Does the name end as those of image files do? */
 bool image_list_takes(const char *name);
 void image_list_free(ImageList *l);

@@ -51,6 +51,8 @@ typedef struct {
     int64_t block;             /* tokens that the model reads at most, by its metadata; 0: unknown */
     const char *augment;       /* --augment; NULL: not given */
     const char *group;         /* the array that tells which samples --val-split keeps together; NULL: none */
+    const dpx_info *output;    /* of the model, that the loss reads; NULL: unknown */
+    int64_t ignored;           /* --ignore-index; below 0: not given */
     bool predicts;             /* a model takes the samples, and no loss needs targets */
     bool skip_broken;          /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,

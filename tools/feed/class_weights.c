@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/numtext.h"
 #include "tools/feed/feed.h"
 
-enum { MOST_CLASSES = 1 << 24 };
+enum { MOST_CLASSES = 1 << 24, MOST_COUNTED = 4096 /* classes of pixels */ };
 
 /* Puts n weights into the options. */
 static Status set_weights(const Args *a, double *weight, int64_t n)
@@ -52,15 +53,70 @@ static int64_t count_classes(const Feed *f, const Args *a, int64_t largest)
     return n > largest ? n : largest + 1;
 }
 
+/* Counts the class numbers of targets that have several for a sample, as masks have; those that the loss ignores do not
+ * count. */
+static Status count_elements(int64_t count[MOST_COUNTED], const Feed *f, const Args *a, const Array *x)
+{
+    const char *ignored = dpx_options_get(a->options, "ignore-index");
+    const SampleKey key = { .training = false };
+    const size_t n = array_sample_elements(x);
+    int64_t *value = malloc(n * sizeof *value + 1), left_out;
+    void *scratch = malloc(array_scratch(x, DPX_INT64) + 1);
+    Status st = value && scratch ? ST_OK : FAIL_NOMEM();
+
+    if (!text_to_int64(&left_out, ignored))
+        left_out = -1;
+    for (int64_t i = 0; i < f->data->samples && !st; i++) {
+        st = array_take(x, dataset_row(f->data, i), &key, DPX_INT64, value, scratch);
+        if (st == E_IO && x->fetch) { /* another sample takes its place */
+            st = ST_OK;
+            continue;
+        }
+        for (size_t k = 0; k < n && !st; k++)
+            if (value[k] >= MOST_COUNTED)
+                st = FAIL(E_INVALID, "--class-weights balanced: the target has class %lld, expected less than %d",
+                          (long long)value[k], MOST_COUNTED);
+            else if (value[k] >= 0 && value[k] != left_out)
+                count[value[k]]++;
+    }
+    free(value);
+    free(scratch);
+    return st;
+}
+
+/* The same weights for such targets: elements / (classes * elements of c). */
+static Status weights_of_elements(double **out, int64_t *n, const Feed *f, const Args *a, const Array *x)
+{
+    int64_t count[MOST_COUNTED] = { 0 }, all = 0, classes = 0, largest = 0;
+    double *weight;
+
+    TRY(count_elements(count, f, a, x));
+    for (int64_t c = 0; c < MOST_COUNTED; c++) {
+        all += count[c];
+        classes += count[c] > 0;
+        largest = count[c] ? c : largest;
+    }
+    *n = count_classes(f, a, largest);
+    if (!(weight = malloc((size_t)*n * sizeof *weight)))
+        return FAIL_NOMEM();
+    for (int64_t c = 0; c < *n; c++)
+        weight[c] = c < MOST_COUNTED && count[c] ? (double)all / ((double)classes * (double)count[c]) : 1;
+    *out = weight;
+    return ST_OK;
+}
+
 /* The weight of class c is samples / (classes * samples of c), counting classes that have samples, as scikit-learn's
  * compute_class_weight does; classes without samples get 1. */
 static Status weights_by_count(double **out, int64_t *n, const Feed *f, const Args *a)
 {
+    const Array *x = f->target ? dataset_find(f->data, f->target) : NULL;
     Strata s;
     int64_t *number;
     double *weight = NULL;
     Status st = ST_OK;
 
+    if (x && x->rank > 2 && !x->row && !array_is_float(x) && dpx_target(a->options) == DPX_TARGET_CLASSES)
+        return weights_of_elements(out, n, f, a, x);
     TRY(feed_strata(&s, &number, f, a, "class-weights balanced"));
     if (number[s.classes - 1] >= MOST_CLASSES)
         st = FAIL(E_INVALID, "--class-weights balanced: the target has class %lld, expected less than %d",

@@ -213,7 +213,7 @@ void feed_check_channels(const Feed *f, Problems *wrong)
 
 /* What a context points to. */
 typedef struct {
-    dpx_info input[MAX_FIELDS];
+    dpx_info input[MAX_FIELDS], output;
     const char *mapped[MAX_FIELDS];
     bool extent[MAX_FIELDS];
 } ContextInputs;
@@ -228,6 +228,18 @@ static const char *mapped_array(const Args *a, const char *input)
         if (!strncmp(text, input, n) && text[n] == '=')
             return text + n + 1;
     return NULL;
+}
+
+/* The output that the loss reads, and the class that it leaves out. */
+static void find_output(SourceContext *c, dpx_info *output, const Args *a, const dpx_model *model)
+{
+    const char *logits = dpx_options_get(a->options, "logits"), *ignored = dpx_options_get(a->options, "ignore-index");
+
+    if (!text_to_int64(&c->ignored, ignored))
+        c->ignored = -1;
+    for (int i = 0; model && i < dpx_model_count(model, DPX_OUTPUT) && !c->output; i++)
+        if (!dpx_model_info(model, DPX_OUTPUT, i, output) && (!*logits || !strcmp(output->name, logits)))
+            c->output = output;
 }
 
 /* Describes the feed to a format. */
@@ -253,6 +265,7 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
         in->mapped[i] = mapped_array(a, in->input[i].name);
         in->extent[i] = feed_names_extent(a, in->input[i].name);
     }
+    find_output(out, &in->output, a, model);
     return read_normalisation(&out->norm, a, flag, s, f->fitted);
 }
 

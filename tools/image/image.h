@@ -1,4 +1,4 @@
-/* Images of 8 bits a channel in memory: JPEG and PNG files decoded, resized, cropped and augmented.
+/* Images of 8 bits a channel in memory: JPEG and PNG files decoded, resized, cropped and augmented; masks likewise.
  *
  * All values are those of Pillow and torchvision for the same arguments (tests/interop/images.py compares them). */
 #ifndef DPX_TOOLS_IMAGE_H
@@ -46,18 +46,23 @@ Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, con
  * broken, or ends early. */
 Status image_decode(Image *out, const uint8_t *file, size_t size, int channels, int least_width, int least_height,
                     const char *path) CHECKED;
+/* Reads the header of a mask: a PNG file of a palette or of gray, with up to 8 bits.  E_IO: it is another file. */
+Status mask_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path) CHECKED;
+/* Decodes a mask into one channel: the numbers of the palette or the gray values as the file holds them, so that 1 of a
+ * file with one bit is 1, turned as its EXIF orientation asks. */
+Status mask_decode(Image *out, const uint8_t *file, size_t size, const char *path) CHECKED;
 
 /* ---- image_resize.c ---- */
 
-typedef enum { RESIZE_BILINEAR, RESIZE_BICUBIC } ResizeFilter;
+typedef enum { RESIZE_BILINEAR, RESIZE_BICUBIC, RESIZE_NEAREST } ResizeFilter; /* nearest: the pixel below the centre */
 
 /* A rectangle of pixels. */
 typedef struct {
     int x, y, width, height;
 } ImageBox;
 
-/* Resizes `box` of an image to width x height into `out`, another image, which is antialiased: Pillow's
- * image.crop(box).resize((width, height), filter).  The box lies within the image.  E_NOMEM. */
+/* Resizes `box` of an image to width x height into `out`, another image, which is antialiased, or with RESIZE_NEAREST
+ * picked: Pillow's image.crop(box).resize((width, height), filter).  The box lies within the image.  E_NOMEM. */
 Status image_resize(Image *out, const Image *image, ImageBox box, int width, int height, ResizeFilter filter) CHECKED;
 /* Resizes an image so that its shorter side fits and cuts out the centre, into `out`: torchvision's Resize and
  * CenterCrop.  For a target that is no square the side is the one that leaves no border.  Only the pixels that are cut

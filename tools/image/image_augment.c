@@ -170,7 +170,8 @@ void augment_draw(AugmentDraw *out, const Augment *a, int iw, int ih, int width,
 
 /* ---- its use ---- */
 
-Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int width, int height, ResizeFilter filter)
+Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int width, int height, ResizeFilter filter,
+                    int fill)
 {
     const ImageBox b = draw->crop;
     const size_t c = (size_t)image->channels;
@@ -179,7 +180,7 @@ Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int
     if (b.width != width || b.height != height || image->width != width || image->height != height)
         return image_resize(out, image, b, width, height, filter);
     TRY(image_reserve(out, width, height, image->channels));
-    memset(out->pixel, 0, (size_t)width * (size_t)height * c);
+    memset(out->pixel, fill, (size_t)width * (size_t)height * c);
     for (int y = 0; y < height; y++)
         if (y + b.y >= 0 && y + b.y < image->height && left < right)
             memcpy(out->pixel + ((size_t)y * (size_t)width + (size_t)left) * c,
@@ -208,13 +209,54 @@ static void flip(Image *image)
 /* v rounded to 15 decimals, as Pillow rounds the sine and cosine. */
 static double round15(double v) { return nearbyint(v * 1e15) / 1e15; }
 
+/* Where pixel (x, y) of a changed image comes from: m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]. */
+typedef struct {
+    double m[6];
+} Affine;
+
+/* The map of Pillow's Image.rotate. */
+static Affine turned(int w, int h, double angle)
+{
+    const double turn = fmod(angle, 360), a = -(turn < 0 ? turn + 360 : turn) * (3.14159265358979323846 / 180);
+    const double co = round15(cos(a)), si = round15(sin(a));
+
+    return (Affine){ { co, si, co * (-w / 2.0) + si * (-h / 2.0) + w / 2.0, -si, co,
+                       -si * (-w / 2.0) + co * (-h / 2.0) + h / 2.0 } };
+}
+
+/* 16 bits behind the point, as Pillow has them. */
+static int64_t fixed_point(double v) { return (int64_t)floor(v * 65536 + 0.5); }
+
+/* Pillow's Image.transform(AFFINE, NEAREST): each pixel is the one at its place, outside of the image `fill`. */
+static Status move_nearest(Image *image, Image *spare, Affine a, const uint8_t *fill)
+{
+    const int w = image->width, h = image->height, c = image->channels;
+    const int64_t xx = fixed_point(a.m[0]), xy = fixed_point(a.m[1]), yx = fixed_point(a.m[3]),
+                  yy = fixed_point(a.m[4]), x0 = fixed_point(a.m[2] + a.m[0] * 0.5 + a.m[1] * 0.5),
+                  y0 = fixed_point(a.m[5] + a.m[3] * 0.5 + a.m[4] * 0.5);
+    const Image old = *image;
+    uint8_t *to;
+
+    TRY(image_reserve(spare, w, h, c));
+    to = spare->pixel;
+    for (int oy = 0; oy < h; oy++)
+        for (int ox = 0; ox < w; ox++, to += c) {
+            const int64_t x = (x0 + oy * xy + ox * xx) >> 16, y = (y0 + oy * yy + ox * yx) >> 16;
+            const bool inside = x >= 0 && x < w && y >= 0 && y < h;
+
+            memcpy(to, inside ? old.pixel + (y * w + x) * c : fill, (size_t)c);
+        }
+    *image = *spare;
+    *spare = old;
+    return ST_OK;
+}
+
 /* Pillow's Image.rotate(angle, BILINEAR): each pixel is interpolated between the four around its place, over black. */
 static Status rotate(Image *image, Image *spare, double angle)
 {
     const int w = image->width, h = image->height, c = image->channels;
-    const double turn = fmod(angle, 360), a = -(turn < 0 ? turn + 360 : turn) * (3.14159265358979323846 / 180);
-    const double co = round15(cos(a)), si = round15(sin(a));
-    const double x0 = co * (-w / 2.0) + si * (-h / 2.0) + w / 2.0, y0 = -si * (-w / 2.0) + co * (-h / 2.0) + h / 2.0;
+    const Affine m = turned(w, h, angle);
+    const double co = m.m[0], si = m.m[1], x0 = m.m[2], y0 = m.m[5];
     const Image old = *image;
     uint8_t *to;
 
@@ -295,4 +337,13 @@ Status augment_apply(Image *image, Image *spare, const AugmentDraw *draw)
         if (draw->factor[draw->order[k]] != 1)
             enhance(image, draw->order[k], (float)draw->factor[draw->order[k]]);
     return ST_OK;
+}
+
+Status augment_apply_mask(Image *mask, Image *spare, const AugmentDraw *draw, int fill)
+{
+    const uint8_t value = (uint8_t)fill;
+
+    if (draw->flip)
+        flip(mask);
+    return draw->angle != 0 ? move_nearest(mask, spare, turned(mask->width, mask->height, draw->angle), &value) : ST_OK;
 }

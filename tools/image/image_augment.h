@@ -40,11 +40,15 @@ typedef struct {
 /* Draws the parameters for sample `sample` in epoch `epoch`, an image of iw x ih pixels that becomes width x height. */
 void augment_draw(AugmentDraw *out, const Augment *a, int iw, int ih, int width, int height, uint64_t seed,
                   int64_t epoch, int64_t sample);
-/* Makes the image of width x height from the decoded one: crops and resizes.  Only for a draw that is `cropped`. */
-Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int width, int height,
-                    ResizeFilter filter) CHECKED;
+/* Makes the image of width x height from the decoded one: crops and resizes.  Only for a draw that is `cropped`.  What
+ * lies outside of the image becomes `fill`, of images 0. */
+Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int width, int height, ResizeFilter filter,
+                    int fill) CHECKED;
 /* Flips, rotates and colours an image in place; `spare` is memory that is reused.  Erasing is the caller's: it is done
  * behind the normalisation. */
 Status augment_apply(Image *image, Image *spare, const AugmentDraw *draw) CHECKED;
+/* Moves the pixels of a mask as augment_apply moves those of its image: flips it and rotates it, to the nearest pixel.
+ */
+Status augment_apply_mask(Image *mask, Image *spare, const AugmentDraw *draw, int fill) CHECKED;
 
 #endif

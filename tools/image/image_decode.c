@@ -301,6 +301,7 @@ typedef struct {
     const uint8_t *file;
     size_t size, at;
     Status status;
+    bool ids;       /* values of the file are class numbers */
     uint8_t *pixel; /* [height][width][stored] where they are converted */
 } Png;
 
@@ -357,6 +358,37 @@ static Status png_begin(Png *p, ImageHeader *out)
     return check_size(out->width, out->height, p->path);
 }
 
+/* Whether the values can be class numbers. */
+static Status png_check_ids(const Png *p)
+{
+    const int kind = png_get_color_type(p->png, p->info), bits = png_get_bit_depth(p->png, p->info);
+
+    if ((kind & PNG_COLOR_MASK_COLOR && kind != PNG_COLOR_TYPE_PALETTE) || bits > 8)
+        return FAIL(E_IO,
+                    "%s: a mask holds a class number for each pixel: expected a PNG file of a palette or of gray "
+                    "with up to 8 bits, found %s of %d bits",
+                    p->path, kind & PNG_COLOR_MASK_COLOR ? "colours" : "gray", bits);
+    return ST_OK;
+}
+
+static Status png_numbers(Png *p, Image *out, const ImageHeader *header)
+{
+    int passes;
+
+    png_set_packing(p->png);
+    png_set_strip_alpha(p->png);
+    passes = png_set_interlace_handling(p->png);
+    png_read_update_info(p->png, p->info);
+    if (png_get_rowbytes(p->png, p->info) != (size_t)header->width)
+        return FAIL(E_IO, "%s: a PNG file of several channels", p->path);
+    TRY(image_reserve(out, header->width, header->height, 1));
+    for (int pass = 0; pass < passes; pass++)
+        for (int y = 0; y < header->height; y++)
+            png_read_row(p->png, out->pixel + (size_t)y * (size_t)header->width, NULL);
+    png_read_end(p->png, p->info);
+    return ST_OK;
+}
+
 static Status png_pixels(Png *p, Image *out, int channels, const ImageHeader *header)
 {
     const int w = header->width, h = header->height;
@@ -393,13 +425,17 @@ static Status png_run(Png *p, ImageHeader *header, Image *out, int channels)
     if (setjmp(png_jmpbuf(p->png)))
         return p->status;
     TRY(png_begin(p, header));
+    TRY(p->ids ? png_check_ids(p) : ST_OK);
+    if (out && p->ids)
+        return png_numbers(p, out, header);
     return out ? png_pixels(p, out, channels, header) : ST_OK;
 }
 
+/* `channels` 0: the values are class numbers. */
 static Status read_png(ImageHeader *header, Image *out, const uint8_t *file, size_t size, int channels,
                        const char *path)
 {
-    Png p = { .path = path, .file = file, .size = size };
+    Png p = { .path = path, .file = file, .size = size, .ids = !channels };
     Status st;
 
     p.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &p, png_failed, png_warned);
@@ -410,7 +446,40 @@ static Status read_png(ImageHeader *header, Image *out, const uint8_t *file, siz
     return st;
 }
 
-/* ---- both ---- */
+/* ---- masks ---- */
+
+static Status read_mask(ImageHeader *header, Image *out, const uint8_t *file, size_t size, const char *path)
+{
+    if (!is_png(file, size))
+        return FAIL(E_IO, "%s: a mask is a PNG file, whose values are exact%s", path,
+                    is_jpeg(file, size) ? "; this is a JPEG file" : "");
+    return read_png(header, out, file, size, 0, path);
+}
+
+/* The size of an image as it is shown. */
+static ImageHeader shown(ImageHeader h)
+{
+    return h.orientation < 5 ? h : (ImageHeader){ h.height, h.width, h.orientation };
+}
+
+Status mask_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path)
+{
+    ImageHeader h = { 0, 0, 1 };
+
+    TRY(read_mask(&h, NULL, file, size, path));
+    *out = shown(h);
+    return ST_OK;
+}
+
+Status mask_decode(Image *out, const uint8_t *file, size_t size, const char *path)
+{
+    ImageHeader h = { 0, 0, 1 };
+
+    TRY(read_mask(&h, out, file, size, path));
+    return h.orientation == 1 ? ST_OK : turn(out, h.orientation);
+}
+
+/* ---- images of all kinds ---- */
 
 static Status read_image(ImageHeader *header, Image *out, const uint8_t *file, size_t size, int channels,
                          int least_width, int least_height, const char *path)
@@ -427,7 +496,7 @@ Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, con
     ImageHeader h = { 0, 0, 1 };
 
     TRY(read_image(&h, NULL, file, size, 3, 0, 0, path));
-    *out = h.orientation < 5 ? h : (ImageHeader){ h.height, h.width, h.orientation };
+    *out = shown(h);
     return ST_OK;
 }
 

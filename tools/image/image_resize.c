@@ -142,6 +142,36 @@ static int taps_from_zero(Taps *t, int *n)
     return least;
 }
 
+/* The inputs of outputs [from, from + n) of all `to` that `size` inputs are resized to: those below the outputs'
+ * centres.  Pillow adds the scale up, and so rounds. */
+static void nearest_inputs(int *input, int size, int64_t to, int from, int n)
+{
+    const double scale = (double)size / (double)to;
+    double at = scale * 0.5;
+
+    for (int i = 0; i < from + n; i++, at += scale)
+        if (i >= from)
+            input[i - from] = at < size ? (int)at : size - 1;
+}
+
+static Status pick_nearest(Image *out, const uint8_t *from, size_t stride, int channels, int w, int h, int64_t rw,
+                           int64_t rh, ImageBox part)
+{
+    const size_t c = (size_t)channels;
+    int *column = malloc((size_t)(part.width + part.height) * sizeof *column), *row = column + part.width;
+    uint8_t *to = out->pixel;
+
+    if (!column)
+        return FAIL_NOMEM();
+    nearest_inputs(column, w, rw, part.x, part.width);
+    nearest_inputs(row, h, rh, part.y, part.height);
+    for (int y = 0; y < part.height; y++)
+        for (int x = 0; x < part.width; x++, to += c)
+            memcpy(to, from + (size_t)row[y] * stride + (size_t)column[x] * c, c);
+    free(column);
+    return ST_OK;
+}
+
 /* Resizes the pixels at `from`, w x h in rows `stride` bytes apart, to rw x rh, of which `part` is stored. */
 static Status resample(Image *out, const uint8_t *from, size_t stride, int channels, int w, int h, int64_t rw,
                        int64_t rh, ImageBox part, ResizeFilter filter)
@@ -160,6 +190,8 @@ static Status resample(Image *out, const uint8_t *from, size_t stride, int chann
             memcpy(out->pixel + (size_t)y * row, from + (size_t)(part.y + y) * stride + (size_t)part.x * c, row);
         return ST_OK;
     }
+    if (filter == RESIZE_NEAREST)
+        return pick_nearest(out, from, stride, channels, w, h, rw, rh, part);
     TRY_TO(done, st, taps_make(&across, w, rw, part.x, part.width, filter));
     TRY_TO(done, st, taps_make(&down, h, rh, part.y, part.height, filter));
     from += (size_t)taps_from_zero(&across, &columns) * c;
