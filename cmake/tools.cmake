@@ -23,10 +23,7 @@ target_include_directories(event_proto SYSTEM PUBLIC ${event_out})
 target_link_libraries(event_proto PUBLIC PkgConfig::PROTOBUF_C)
 target_link_libraries(toolbox PUBLIC event_proto)
 foreach(part css js)        # of the page of a run
-    add_custom_command(OUTPUT ${GEN}/tools/report_${part}.gen.h DEPENDS tools/report/report.${part} cmake/embed.cmake VERBATIM
-        COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_SOURCE_DIR}/tools/report/report.${part} -DOUT=${GEN}/tools/report_${part}.gen.h
-            -DNAME=report_${part} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
-    target_sources(toolbox PRIVATE ${GEN}/tools/report_${part}.gen.h)
+    embed_text(toolbox tools/report/report.${part} tools/report_${part})
 endforeach()
 target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2
     PkgConfig::UTF8PROC)

@@ -121,7 +121,8 @@ struct Report {
     int collectives;
     PhaseLoad phase[N_PHASES];
     StepTime time;
-    int *device_of; /* [replicas]; -1: it has no node */
+    double *node_seconds; /* predicted, by node index of the graph; NULL: there is no prediction */
+    int *device_of;       /* [replicas]; -1: it has no node */
     size_t cap_note, cap_stage, cap_decision, cap_collective;
     HashTable shapes; /* of decisions */
     HashTable ways;   /* by their parameters */

@@ -51,7 +51,7 @@ shared='(pass|build_options|build_parts|division|report|batch_axis|names|update_
 rooms passes simplify model train partition fuse plan
 forbid 'passes/pass.h passes/report.h passes/report_print.c passes/report_step.c passes/batch_axis.* passes/update_groups.* passes/names.*' 'passes/[a-z]+/' \
     'what the passes share knows none of them' '"passes/options/'
-shared='world/mpi/plugin\.c'      # which is built with the compilers of MPI libraries
+shared='world/mpi/plugin\.c|inspect/picture\.(js|css)'      # the first is built with the compilers of MPI libraries
 rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone, with its part on operators' \
     '#include "dpexec_operators\.h"'

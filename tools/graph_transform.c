@@ -282,7 +282,8 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
 {
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : "txt";
     bool wants_report = args_has(a, "report") || args_has(a, "json");
-    const bool standard = args_has(a, "standard");
+    const bool standard = args_has(a, "standard"),
+               draws = format && (!strcmp(format, "svg") || !strcmp(format, "html"));
     Report *report = report_create();
     Graph *g = NULL;
     Status st = report ? ST_OK : FAIL_NOMEM();
@@ -292,14 +293,14 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
     if (!st)
         st = standard ? transform_standard(&g, model, o, report)
                       : transform_run(&g, model, o, args_value(a, "until"), report);
-    if (!st && wants_report && !standard && !args_value(a, "until"))
+    if (!st && (wants_report || draws) && !standard && !args_value(a, "until"))
         st = step_times(report, g, model, o);
     if (!st && standard)
         st = transform_write_standard(g, onnx, path);
     else if (!st && path)
-        st = transform_write(g, model, onnx, format, path);
+        st = transform_write(g, model, report, onnx, format, path);
     else if (!st && !wants_report)
-        st = transform_print(stdout, g, model, format);
+        st = transform_print(stdout, g, model, report, format);
     if (!st && wants_report)
         st = args_has(a, "json") ? report_print_json(report, stdout) : report_print(report, stdout);
     graph_free(g);

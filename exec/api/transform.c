@@ -21,7 +21,7 @@ static Status transform_to_memory(MemoryText *text, const dpx_model *m, const Op
     else if (!strcmp(format, "onnx"))
         st = memory_text_close(f, onnx_export_stream(f, g, &(ExportOptions){ .model = m->onnx }));
     else
-        st = memory_text_close(f, transform_print(f, g, m->graph, format));
+        st = memory_text_close(f, transform_print(f, g, m->graph, NULL, format));
     st = memory_budget_explain(text->budget, st);
     graph_free(g);
     return st;

@@ -156,11 +156,6 @@ static Status find_lanes(Picture *p, Arena *a)
 
 /* ---- places in time ---- */
 
-typedef struct {
-    uint32_t node;
-    int phase, after, lane; /* after: collectives on a path to it; lane: n_lane for a collective, which follows boxes */
-} Place;
-
 static int compare_places(const void *a, const void *b)
 {
     const Place *x = a, *y = b;
@@ -174,8 +169,7 @@ static int compare_places(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* The places of all nodes, in the order of the picture. */
-static Status find_places(Place **out, int *count, Picture *p, Arena *a)
+Status picture_places(Place **out, int *count, Picture *p, Arena *a)
 {
     int *after = ARENA_NEW(a, int, p->g->n_node), n = 0;
     Place *place = ARENA_NEW(a, Place, p->g->n_node);
@@ -458,11 +452,8 @@ void picture_samples(const Picture *p, int replica, int64_t *from, int64_t *n)
         *n = 0;
 }
 
-Status picture_fold(Picture *out, const Graph *g, Arena *a)
+Status picture_lanes(Picture *out, const Graph *g, Arena *a)
 {
-    Place *place;
-    int n;
-
     *out = (Picture){ .g = g,
                       .phase = graph_phases(g, a),
                       .row_of = ARENA_NEW(a, int, g->n_node),
@@ -475,8 +466,16 @@ Status picture_fold(Picture *out, const Graph *g, Arena *a)
         if (!out->scatter && exchange_distributes(&e) && e.split && in_value(g, x, 0)->kind == V_INPUT)
             out->scatter = x;
     }
-    TRY(find_lanes(out, a));
-    TRY(find_places(&place, &n, out, a));
+    return find_lanes(out, a);
+}
+
+Status picture_fold(Picture *out, const Graph *g, Arena *a)
+{
+    Place *place;
+    int n;
+
+    TRY(picture_lanes(out, g, a));
+    TRY(picture_places(&place, &n, out, a));
     TRY(make_rows(out, place, n, a));
     return fold_rows(out, a);
 }

@@ -145,10 +145,7 @@ static Status print_bar(FILE *f, const Picture *p, int row, Arena *a)
     if (!label)
         return FAIL_NOMEM();
     fprintf(f, "  n%d [shape=box, style=\"filled,rounded\", fontcolor=\"#ffffff\", fillcolor=\"%s\", label=\"",
-            place_of(p, row, -1),
-            e.sum      ? "#a33c2a"
-            : e.joined ? "#6a4c93"
-                       : "#3f6e8c");
+            place_of(p, row, -1), picture_bar_colour(&e));
     print_label(f, label);
     print_tooltip(f, p, place_of(p, row, -1));
     return ST_OK;

@@ -1,41 +1,36 @@
-/* The picture of a step as SVG.  Lengths are pixels of a page that is WIDTH wide. */
-#include <inttypes.h>
+/* The picture of a step as SVG.  Lengths are pixels.  Text is fitted into its box by the widest of the usual fonts.
+ *
+ * Colours stand in attributes, for programs that read no styles, and again in a style for a dark page. */
 #include <string.h>
 
-#include "exec/inspect/picture.h"
+#include "exec/inspect/picture_layout.h"
+#include "exec/inspect/picture_text.h"
+#include "exec/inspect/text_fit.h"
 #include "graph/base/foreign.h"
 #include "graph/ir/collective.h"
-#include "graph/ir/op.h"
 #include "graph/ir/phase.h"
 
-enum {
-    WIDTH = 1240,
-    GUTTER = 64,      /* names of phases, and repeats */
-    BEFORE = 200,     /* the model's column */
-    HEAD = 64,        /* titles of lanes */
-    LINE = 14,        /* height of a line of text */
-    PAD = 5,          /* around text */
-    GAP = 4,          /* between rows */
-    BAND_GAP = 12,    /* between phases */
-    GROUP_PAD = 6,    /* around rows that repeat */
-    CHAR = 6,         /* largest width of a character at 10.5 pixels */
-    MOST_LINES = 9,   /* of a box's operators */
-    NAME_LINES = 3,   /* of a box's parameters */
-    MODEL_LINES = 48, /* of the model's operators */
-    MOST_LANES = 8    /* that are drawn; a line says how many there are */
-};
+enum { MOST_NODES = 40, PAD = 9, SIZE = 12, SMALL = 11 };
+
+static const char style[] =
+    "<style>@media (prefers-color-scheme: dark) {\n"
+    ".ground { fill: #14161d } .text { fill: #e6e8ef } .soft { fill: #9aa2b6 } .heat { fill: #6ea0ff }\n"
+    ".line { stroke: #5f6a85 } .tip { fill: #5f6a85 } .track { stroke: #c08bdc } .end { fill: #c08bdc }\n"
+    ".card1 { fill: #1d2c40 } .card2 { fill: #38321c } .card3 { fill: #3b2820 } .card4 { fill: #20351f }\n"
+    ".band1 { fill: #171d28 } .band2 { fill: #201e18 } .band3 { fill: #211b19 } .band4 { fill: #191f19 }\n"
+    ".card { stroke: #4a5470 } .frame { stroke: #6b7693; fill: #ffffff; fill-opacity: .04 }\n"
+    "}</style>\n";
 
 static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
 static const char *const bands[N_PHASES] = { "#ffffff", "#f4f8fc", "#fffbef", "#fdf6f1", "#f4faf3" };
 
 typedef struct {
     FILE *f;
-    const Picture *p;
-    const Graph *model;
+    const PictureTree *t;
+    const Report *report;
+    PageLayout l;
     Arena *a;
-    int left, lane, lanes; /* x of the first lane, width and number of those drawn */
-    int chars;             /* in a line of a box */
-    int y;
+    bool failed; /* memory ran out for a text */
 } Draw;
 
 /* Writes at most `max` bytes, escaped for XML. */
@@ -65,344 +60,338 @@ void picture_text(FILE *f, const char *s, size_t max)
         fputs("...", f);
 }
 
-/* ---- text in lines ---- */
+/* ---- text ---- */
 
-/* The bytes of the next line, at most `most`, broken behind a blank where there is one; *s moves to its beginning. */
-static size_t next_line(const char **s, size_t most)
+typedef struct {
+    int size;
+    bool bold, right, middle; /* right: x is the right edge; middle: shortened in its middle */
+    const char *class, *fill;
+} TextStyle;
+
+static const TextStyle title_style = { SIZE, true, false, true, "text", "#1d2030" },
+                       soft_style = { SMALL, false, false, false, "soft", "#5b6278" },
+                       soft_right = { SMALL, false, true, false, "soft", "#5b6278" };
+
+/* Draws a line of text in `width` pixels from x on, or up to x; returns the pixels that it takes.  A text with
+ * characters of unknown width is told its width. */
+static int draw_text(Draw *d, int x, int y, int width, const char *s, const TextStyle *how)
 {
-    size_t n = strlen(*s += strspn(*s, " ")), end;
+    const char *fit = s ? text_fit(d->a, s, width, how->size, how->bold, how->middle) : NULL;
+    double w;
+    bool known;
 
-    if (n <= most)
-        return n;
-    for (end = most; end > 0 && (*s)[end] != ' ';)
-        end--;
-    return end ? end : most;
-}
-
-static int count_lines(const char *s, int chars, int most)
-{
-    int n = 0;
-
-    for (size_t len; (len = next_line(&s, (size_t)chars)); s += len)
-        n++;
-    return n > most ? most : n;
-}
-
-static void draw_lines(const Draw *d, const char *s, int x, int y, int chars, int most)
-{
-    int n = 0;
-
-    for (size_t len; (len = next_line(&s, (size_t)chars)) && n < most; s += len, n++) {
-        bool last = n + 1 == most && s[len];
-
-        fprintf(d->f, "<text x=\"%d\" y=\"%d\">", x, y + LINE * n);
-        write_text(d->f, s, last && len > 3 ? len - 3 : len);
-        fputs(last ? "...</text>\n" : "</text>\n", d->f);
+    if (!fit) {
+        d->failed = true;
+        return 0;
     }
+    if (!*fit)
+        return 0;
+    w = text_width(fit, how->size, how->bold, &known);
+    fprintf(d->f, "<text class=\"%s\" fill=\"%s\" x=\"%d\" y=\"%d\" font-size=\"%d\"%s%s", how->class, how->fill, x, y,
+            how->size, how->bold ? " font-weight=\"bold\"" : "", how->right ? " text-anchor=\"end\"" : "");
+    if (!known)
+        fprintf(d->f, " textLength=\"%d\" lengthAdjust=\"spacingAndGlyphs\"", (int)w);
+    fputs(">", d->f);
+    write_text(d->f, fit, strlen(fit));
+    fputs("</text>\n", d->f);
+    return (int)w + 1;
 }
 
-static void draw_box(const Draw *d, int x, int y, int w, int h, const char *fill)
+/* The tooltip: the nodes of a block in one lane of a column, and its collectives. */
+static void draw_tooltip(const Draw *d, const Block *b, int column)
 {
-    fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#667\"/>\n", x, y,
-            w, h, fill);
-}
+    int n = 0, lane = -1;
 
-/* ---- rows ---- */
-
-static int label_lines(const Draw *d, const Cell *c) { return count_lines(c->label, d->chars, MOST_LINES); }
-
-static int row_height(const Draw *d, const Row *r)
-{
-    int lines = 1;
-
-    if (r->bar)
-        return LINE + 4;
-    for (int i = 0; i < d->lanes; i++) {
-        const Cell *c = &r->cell[i];
-        int n = c->label ? label_lines(d, c) : 0;
-
-        n += n && c->of ? count_lines(c->of, d->chars, NAME_LINES) : 0;
-        lines = n > lines ? n : lines;
-    }
-    return lines * LINE + 2 * PAD;
-}
-
-/* The tooltip: all nodes of a box, or with lane -1 of a bar. */
-static void draw_title(const Draw *d, int row, int lane)
-{
     fputs("<title>", d->f);
-    FOR_NODES(d->p->g, n)
-        if (d->p->row_of[n->index] == row && d->p->lane_of[n->index] == lane) {
-            picture_text(d->f, n->name, 120);
-            fprintf(d->f, " (%s", n->op->name);
-            picture_tensors(d->f, d->p->g, n, picture_text);
-            fputs(")\n", d->f);
-        }
+    if (*b->path && b->kind != BLOCK_BAR) {
+        picture_text(d->f, b->path, 400);
+        fputs("\n", d->f);
+    }
+    FOR_NODES(d->t->picture.g, x) {
+        const int at = d->t->block_of[x->index], its_lane = d->t->picture.lane_of[x->index];
+
+        if (at < b->index || at >= b->end || (its_lane >= 0 && d->t->column_of[x->index] != column))
+            continue;
+        if (its_lane >= 0 && lane >= 0 && its_lane != lane)
+            continue;
+        lane = its_lane >= 0 ? its_lane : lane;
+        if (n++ >= MOST_NODES)
+            continue;
+        picture_text(d->f, x->name ? x->name : "", 200);
+        fprintf(d->f, " (%s", x->op->name);
+        picture_tensors(d->f, d->t->picture.g, x, picture_text);
+        fputs(")\n", d->f);
+    }
+    if (n > MOST_NODES)
+        fprintf(d->f, "… %d nodes in all\n", n);
     fputs("</title>\n", d->f);
 }
 
-static void draw_cells(const Draw *d, int k, int h)
+/* ---- blocks ---- */
+
+/* A bar at the lower edge of a card: its part of the seconds of the phase, or else of the FLOPs. */
+static void draw_heat(const Draw *d, const Block *b, int column, int x, int y, int w)
 {
-    const Row *r = &d->p->row[k];
+    const Part *phase, *p = &b->part[column];
+    const Block *up = b;
+    double share;
 
-    for (int i = 0; i < d->lanes; i++) {
-        int x = d->left + i * d->lane;
+    while (up->parent && up->kind != BLOCK_PHASE)
+        up = up->parent;
+    phase = &up->part[column];
+    share = phase->seconds > 0 ? p->seconds / phase->seconds : phase->flops > 0 ? p->flops / phase->flops : 0;
+    if (share * w >= 1)
+        fprintf(d->f, "<rect class=\"heat\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"3\" fill=\"#2563eb\"/>\n", x + 1,
+                y - 4, (int)(share * (w - 2)));
+}
 
-        if (!r->cell[i].label)
-            continue;
-        fprintf(d->f, "<g class=\"e\" id=\"b%d_%d\">\n", k, i);
-        draw_title(d, k, i);
-        draw_box(d, x + 4, d->y, d->lane - 8, h, fills[r->phase]);
-        draw_lines(d, r->cell[i].label, x + 10, d->y + PAD + 10, d->chars, MOST_LINES);
-        if (r->cell[i].of) { /* parameters below the operators */
-            fputs("<g font-style=\"italic\" fill=\"#557\">\n", d->f);
-            draw_lines(d, r->cell[i].of, x + 10, d->y + PAD + 10 + LINE * label_lines(d, &r->cell[i]), d->chars,
-                       NAME_LINES);
-            fputs("</g>\n", d->f);
+/* The name of a block: of a repeat with how often it comes. */
+static const char *name_of(Draw *d, const Block *b)
+{
+    return b->kind == BLOCK_REPEAT ? arena_printf(d->a, "%s  ×%d", b->title, b->n_child) : b->title;
+}
+
+/* Draws what one column has of a block that is not open. */
+static void draw_part(Draw *d, const Block *b, int column, int x, int y, int w, int h)
+{
+    const Part *p = &b->part[column];
+    const int inner = w - 2 * PAD;
+    const char *below = b->n_child ? picture_contents(d->a, b) : p->ops, *numbers = picture_numbers(d->a, p);
+    int used;
+
+    if (!p->nodes)
+        return;
+    if (numbers && b->bars)
+        numbers = arena_printf(d->a, b->bars > 1 ? "%s · %d collectives" : "%s · %d collective", numbers, b->bars);
+    fputs("<g>\n", d->f);
+    draw_tooltip(d, b, column);
+    if (b->n_child) /* a second card behind it */
+        fprintf(d->f,
+                "<rect class=\"card card%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" "
+                "stroke=\"#8a93ad\"/>\n",
+                b->phase, x + 4, y + 3, w - 8, h, fills[b->phase]);
+    fprintf(d->f,
+            "<rect class=\"card card%d box\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" "
+            "stroke=\"#8a93ad\"/>\n",
+            b->phase, x, y, w, h, fills[b->phase]);
+    draw_heat(d, b, column, x, y + h, w);
+    used = draw_text(d, x + w - PAD, y + 17, inner * 3 / 5, picture_shape(d->a, p), &soft_right);
+    draw_text(d, x + PAD, y + 17, inner - used - PAD, name_of(d, b), &title_style);
+    if (h == CARD_NARROW) {
+        draw_text(d, x + PAD, y + 33, inner, below, &soft_style);
+        draw_text(d, x + PAD, y + 49, inner, numbers, &soft_style);
+    } else {
+        used = draw_text(d, x + w - PAD, y + 33, inner * 3 / 5, numbers, &soft_right);
+        draw_text(d, x + PAD, y + 33, inner - used - PAD, !strcmp(below ? below : "", b->title) ? "" : below,
+                  &soft_style);
+    }
+    fputs("</g>\n", d->f);
+}
+
+/* The left edge of a column in a block of the layout. */
+static int column_left(const Draw *d, const Box *box, int column)
+{
+    const int n = d->t->n_drawn ? d->t->n_drawn : 1;
+
+    return box->x + column * box->w / n;
+}
+
+static void draw_card(Draw *d, const Block *b)
+{
+    const Box *box = &d->l.box[b->index];
+
+    for (int c = 0; b->part && c < d->t->n_drawn; c++) {
+        const int x = column_left(d, box, c), next = column_left(d, box, c + 1);
+
+        draw_part(d, b, c, x, box->y, next - x - (c + 1 < d->t->n_drawn ? GAP / 2 : 0), box->h);
+    }
+}
+
+static void draw_bar(Draw *d, const Block *b)
+{
+    static const TextStyle on_bar = { SMALL, false, false, true, "on", "#ffffff" };
+    const Exchange e = exchange_of(b->bar);
+    const Box *box = &d->l.box[b->index];
+
+    fputs("<g>\n", d->f);
+    draw_tooltip(d, b, -1);
+    fprintf(d->f, "<rect class=\"box\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>\n", box->x,
+            box->y, box->w, box->h, box->h / 2, picture_bar_colour(&e));
+    draw_text(d, box->x + 12, box->y + 14, box->w - 24, picture_bar_label(d->a, b), &on_bar);
+    fputs("</g>\n", d->f);
+}
+
+static void draw_block(Draw *d, const Block *b);
+
+/* The frame of an open block, its head and what it holds. */
+static void draw_frame(Draw *d, const Block *b)
+{
+    const Box *box = &d->l.box[b->index];
+    const bool phase = b->kind == BLOCK_PHASE;
+    Block *const *child;
+    int n, used;
+
+    if (phase)
+        fprintf(d->f, "<rect class=\"band%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"%s\"/>\n",
+                b->phase, box->x, box->y, box->w, box->h, bands[b->phase]);
+    else
+        fprintf(d->f,
+                "<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#334\" "
+                "fill-opacity=\".04\" "
+                "stroke=\"#8a93ad\"%s/>\n",
+                box->x, box->y, box->w, box->h, b->kind == BLOCK_REPEAT ? " stroke-dasharray=\"5 3\"" : "");
+    used = draw_text(d, box->x + box->w - INSET - PAD, box->y + 18, (box->w - 2 * INSET) * 3 / 5,
+                     picture_phase_numbers(d->a, b), &soft_right);
+    draw_text(d, box->x + INSET, box->y + 18, box->w - 2 * INSET - 2 * PAD - used, name_of(d, b), &title_style);
+    child = layout_children(b, &n);
+    for (int i = 0; i < n; i++)
+        draw_block(d, child[i]);
+}
+
+/* An arrow from the block above. */
+static void draw_arrow(const Draw *d, const Box *box)
+{
+    const int x = box->x + 40, y = box->y;
+
+    fprintf(d->f,
+            "<path class=\"line\" d=\"M%d %dV%d\" stroke=\"#8a93ad\" stroke-width=\"1.5\"/>"
+            "<path class=\"tip\" d=\"M%d %dl-4 -6h8z\" fill=\"#8a93ad\"/>\n",
+            x, y - GAP + 3, y - 5, x, y);
+}
+
+static void draw_block(Draw *d, const Block *b)
+{
+    const Box *box = &d->l.box[b->index];
+
+    if (box->arrow)
+        draw_arrow(d, box);
+    if (box->open)
+        draw_frame(d, b);
+    else if (b->bar)
+        draw_bar(d, b);
+    else
+        draw_card(d, b);
+}
+
+/* Values that pass other blocks, at the right of all. */
+static void draw_buses(const Draw *d)
+{
+    for (int i = 0; i < d->l.n_bus; i++) {
+        const Bus *b = &d->l.bus[i];
+        const Box *from = &d->l.box[b->from], *last = &d->l.box[b->to[b->n - 1]];
+        const int x = d->l.right + 10 + TRACK * b->track, out = from->y + from->h - 8;
+
+        fprintf(d->f,
+                "<path class=\"track\" d=\"M%d %dH%dV%d\" fill=\"none\" stroke=\"#8e5bb0\" stroke-width=\"1.3\" "
+                "stroke-linejoin=\"round\"/>\n",
+                from->x + from->w, out, x, last->y + 9);
+        for (int k = 0; k < b->n; k++) {
+            const Box *to = &d->l.box[b->to[k]];
+
+            fprintf(d->f,
+                    "<path class=\"track\" d=\"M%d %dH%d\" stroke=\"#8e5bb0\" stroke-width=\"1.3\"/>"
+                    "<path class=\"end\" d=\"M%d %dl6 -4v8z\" fill=\"#8e5bb0\"/>\n",
+                    x, to->y + 9, to->x + to->w + 5, to->x + to->w, to->y + 9);
         }
-        fputs("</g>\n", d->f);
     }
-}
-
-/* The lanes that take part in collective n, [from, to); all lanes where none is found. */
-static void lanes_of_bar(const Draw *d, const Node *n, int *from, int *to)
-{
-    *from = d->lanes;
-    *to = 0;
-    for (int k = 0; k < n->n_in + n->n_out; k++) {
-        const ValueId v = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
-        const Value *x = has_value(v) ? value(d->p->g, v) : NULL;
-
-        for (int i = 0; x && i < d->lanes; i++) {
-            const Lane *lane = &d->p->lane[i];
-
-            if (x->device != lane->device || x->device < 0 ||
-                (x->replica >= 0 && lane->replica >= 0 && x->replica != lane->replica))
-                continue;
-            *from = i < *from ? i : *from;
-            *to = i + 1 > *to ? i + 1 : *to;
-        }
-    }
-    if (*from >= *to) {
-        *from = 0;
-        *to = d->lanes;
-    }
-}
-
-static void draw_bar(const Draw *d, int k, int h)
-{
-    const Row *r = &d->p->row[k];
-    const Exchange e = exchange_of(r->bar);
-    const char *label = picture_bar(d->a, d->p, k);
-    int from, to, x, w;
-
-    lanes_of_bar(d, r->bar, &from, &to);
-    x = d->left + from * d->lane + 4;
-    w = (to - from) * d->lane - 8;
-    fprintf(d->f, "<g class=\"e c\" id=\"b%d_-1\">\n", k);
-    draw_title(d, k, -1);
-    fprintf(d->f, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/>\n", x, d->y, w, h, h / 2,
-            e.sum      ? "#a33c2a"
-            : e.joined ? "#6a4c93"
-                       : "#3f6e8c");
-    fprintf(d->f, "<text x=\"%d\" y=\"%d\" fill=\"#ffffff\" text-anchor=\"middle\">", x + w / 2, d->y + 13);
-    picture_text(d->f, label ? label : "", (size_t)(w / CHAR) - 4);
-    fputs("</text>\n</g>\n", d->f);
-}
-
-/* ---- the model beside it ---- */
-
-static const char *model_chain(const Draw *d)
-{
-    const char **op = ARENA_NEW(d->a, const char *, d->model->n_node + 1);
-    int n = 0;
-
-    FOR_NODES(d->model, x)
-        if (op && !(x->op->flags & OPF_VIEW))
-            op[n++] = x->op->name;
-    return op ? picture_chain(d->a, op, n, 2 * MODEL_LINES) : NULL;
-}
-
-/* Draws the model's operators in the band of the forward pass; returns the bottom edge. */
-static int draw_before(const Draw *d, int phase, int top)
-{
-    const int chars = (BEFORE - 24) / CHAR;
-    const char *text = phase == PHASE_FORWARD ? model_chain(d) : "";
-    int h = text ? count_lines(text, chars, MODEL_LINES) * LINE + 2 * PAD : 0;
-
-    if (!text || !*text)
-        return top;
-    draw_box(d, GUTTER + 4, top, BEFORE - 12, h, "#eeeeee");
-    draw_lines(d, text, GUTTER + 10, top + PAD + 10, chars, MODEL_LINES);
-    return top + h;
 }
 
 /* ---- the page ---- */
 
-/* Draws the rows of one phase, from row `first` on; returns the first row of the next phase. */
-static int draw_rows(Draw *d, int first)
+static void draw_legend(Draw *d, int y)
 {
-    const int phase = d->p->row[first].phase;
-    int k = first;
+    static const struct {
+        const char *mark, *text;
+    } entry[] = {
+        { "<rect class=\"card card1\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
+          "stroke=\"#8a93ad\"/>",
+          "layer" },
+        { "<rect class=\"card card1\" x=\"3\" y=\"-8\" width=\"14\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
+          "stroke=\"#8a93ad\"/>"
+          "<rect class=\"card card1\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
+          "stroke=\"#8a93ad\"/>",
+          "layers, folded" },
+        { "<rect class=\"frame\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"none\" "
+          "stroke=\"#8a93ad\" "
+          "stroke-dasharray=\"4 2\"/>",
+          "×N: drawn once" },
+        { "<path class=\"track\" d=\"M0 -4H18\" stroke=\"#8e5bb0\" stroke-width=\"1.5\"/>", "passes layers" },
+        { "<rect class=\"heat\" x=\"0\" y=\"-6\" width=\"18\" height=\"3\" fill=\"#2563eb\"/>",
+          "" }, /* by what there is */
+        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_GIVEN "\"/>",
+          "from the caller" },
+        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_JOINED "\"/>", "gathered" },
+        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_SUM "\"/>", "summed" },
+    };
+    const int n = sizeof entry / sizeof *entry - (d->t->root.bars ? 0 : 3);
+    int x = PAGE_MARGIN;
 
-    for (int group_top = 0; k < d->p->n_row && d->p->row[k].phase == phase; k++) {
-        const Row *r = &d->p->row[k];
-        const bool begins = r->group && (k == first || r[-1].group != r->group),
-                   ends = r->group && (k + 1 == d->p->n_row || r[1].group != r->group);
-        int h = row_height(d, r);
+    for (int i = 0; i < n; i++) {
+        const char *text = *entry[i].text                                    ? entry[i].text
+                           : d->t->root.part && d->t->root.part->seconds > 0 ? "part of the time"
+                                                                             : "part of the FLOPs";
+        const int w = (int)text_width(text, SMALL, false, NULL) + 24;
 
-        if (begins) {
-            group_top = d->y;
-            d->y += GROUP_PAD;
+        if (x + w > d->l.width - PAGE_MARGIN) {
+            x = PAGE_MARGIN;
+            y += LEGEND_LINE;
         }
-        r->bar ? draw_bar(d, k, h) : draw_cells(d, k, h);
-        d->y += h + GAP;
-        if (ends) {
-            d->y += GROUP_PAD - GAP;
-            fprintf(d->f,
-                    "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"none\" stroke=\"#889\" "
-                    "stroke-dasharray=\"4 3\"/>\n"
-                    "<text x=\"%d\" y=\"%d\" font-weight=\"bold\" text-anchor=\"end\">x%d</text>\n",
-                    d->left - 2, group_top, d->lanes * d->lane + 4, d->y - group_top, WIDTH - 10, group_top + 12,
-                    r->repeats);
-            d->y += GAP;
-        }
+        fprintf(d->f, "<g transform=\"translate(%d %d)\">%s</g>\n", x, y, entry[i].mark);
+        draw_text(d, x + 23, y, w, text, &soft_style);
+        x += w + 14;
     }
-    return k;
 }
 
-static int rows_bottom(const Draw *d, int first)
+static void draw_heads(Draw *d)
 {
-    const int phase = d->p->row[first].phase;
-    int y = d->y;
+    static const TextStyle big = { 16, true, false, true, "text", "#1d2030" };
+    const int width = d->l.width - 2 * PAGE_MARGIN;
+    const PictureTree *t = d->t;
 
-    for (int k = first; k < d->p->n_row && d->p->row[k].phase == phase; k++) {
-        const Row *r = &d->p->row[k];
-
-        y += row_height(d, r) + GAP;
-        y += r->group && (k == first || r[-1].group != r->group) ? GROUP_PAD : 0;
-        y += r->group && (k + 1 == d->p->n_row || r[1].group != r->group) ? GROUP_PAD : 0;
-    }
-    return y;
-}
-
-static int before_bottom(const Draw *d, int phase)
-{
-    const char *text = d->model && phase == PHASE_FORWARD ? model_chain(d) : NULL;
-
-    return text ? d->y + count_lines(text, (BEFORE - 24) / CHAR, MODEL_LINES) * LINE + 2 * PAD + GAP : d->y;
-}
-
-static int draw_band(Draw *d, int first)
-{
-    const int phase = d->p->row[first].phase, top = d->y, rows = rows_bottom(d, first), model = before_bottom(d, phase);
-    int bottom = (rows > model ? rows : model), next;
-
-    bottom = bottom - top < 70 ? top + 70 : bottom;
-    fprintf(d->f, "<rect x=\"0\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", top - 6, WIDTH, bottom - top + 8,
-            bands[phase]);
-    fprintf(d->f,
-            "<text class=\"p\" transform=\"translate(24 %d) rotate(-90)\" text-anchor=\"end\" font-size=\"13\" "
-            "font-weight=\"bold\">%s</text>\n",
-            top + 2, phase_name(phase));
-    if (d->model)
-        draw_before(d, phase, top);
-    next = draw_rows(d, first);
-    d->y = bottom + BAND_GAP;
-    return next;
-}
-
-static void draw_samples(const Draw *d, const Lane *lane, int x)
-{
-    int64_t from, n;
-
-    if (lane->replica < 0 || !d->p->scatter)
+    draw_text(d, PAGE_MARGIN, 30, width, t->picture.g->name && *t->picture.g->name ? t->picture.g->name : "graph",
+              &big);
+    draw_text(d, PAGE_MARGIN, 50, width, picture_facts(d->a, t, d->report), &soft_style);
+    draw_legend(d, 74);
+    if (t->picture.n_lane < 2)
         return;
-    picture_samples(d->p, lane->replica, &from, &n);
-    fprintf(d->f, "<text x=\"%d\" y=\"52\">", x);
-    if (n > 1)
-        fprintf(d->f, "samples %" PRId64 " to %" PRId64 "</text>\n", from, from + n - 1);
-    else if (n == 1)
-        fprintf(d->f, "sample %" PRId64 "</text>\n", from);
-    else
-        fputs("no samples</text>\n", d->f);
-}
+    for (int c = 0; c < t->n_drawn; c++) {
+        const Box *phase = &d->l.box[t->root.child[0]->index];
+        const Box inner = { .x = phase->x + INSET, .w = phase->w - 2 * INSET };
+        const int x = column_left(d, &inner, c), w = inner.w / t->n_drawn - GAP;
+        const bool cut = c + 1 == t->n_drawn && t->n_drawn < t->n_column;
 
-static void draw_heads(const Draw *d)
-{
-    if (d->model)
-        fprintf(d->f, "<text x=\"%d\" y=\"38\" font-weight=\"bold\">the model, before</text>\n", GUTTER + 10);
-    for (int i = 0; i < d->lanes; i++) {
-        const Lane *lane = &d->p->lane[i];
-        int x = d->left + i * d->lane;
-
-        draw_samples(d, lane, x + 10);
-        fprintf(d->f, "<text x=\"%d\" y=\"38\" font-weight=\"bold\">", x + 10);
-        if (lane->device < 0)
-            fputs("host</text>\n", d->f);
-        else if (lane->replica < 0)
-            fprintf(d->f, "device %d, shared</text>\n", lane->device);
-        else
-            fprintf(d->f, "device %d, replica %d</text>\n", lane->device, lane->replica);
-        fprintf(d->f, "<line x1=\"%d\" y1=\"58\" x2=\"%d\" y2=\"58\" stroke=\"#334\"/>\n", x + 4, x + d->lane - 4);
+        draw_text(d, x, layout_head(&d->l) + 12, w,
+                  cut ? arena_printf(d->a, "%s, and %d more columns", t->column[c].title, t->n_column - t->n_drawn)
+                      : t->column[c].title,
+                  &title_style);
+        draw_text(d, x, layout_head(&d->l) + 28, w, t->column[c].note, &soft_style);
     }
-    fputs("<text x=\"10\" y=\"22\" font-size=\"16\" font-weight=\"bold\">", d->f);
-    picture_text(d->f, d->p->g->name, 60);
-    fputs("</text>\n", d->f);
-    if (d->lanes < d->p->n_lane)
-        fprintf(d->f, "<text x=\"%d\" y=\"22\" text-anchor=\"end\">the first %d of %d lanes</text>\n", WIDTH - 10,
-                d->lanes, d->p->n_lane);
 }
 
-static int page_height(Draw *d)
-{
-    int y = HEAD + 10;
-
-    for (int k = 0; k < d->p->n_row;) {
-        int phase = d->p->row[k].phase, rows, model;
-
-        d->y = y;
-        rows = rows_bottom(d, k);
-        model = before_bottom(d, phase);
-        rows = rows > model ? rows : model;
-        y = (rows - y < 70 ? y + 70 : rows) + BAND_GAP;
-        while (k < d->p->n_row && d->p->row[k].phase == phase)
-            k++;
-    }
-    return y;
-}
-
-Status picture_draw(FILE *f, const Picture *p, const Graph *model, Arena *a)
-{
-    Draw d = { .f = f, .p = p, .model = model, .a = a };
-    int height;
-
-    d.lanes = p->n_lane > MOST_LANES ? MOST_LANES : p->n_lane;
-    d.left = GUTTER + (model ? BEFORE : 0);
-    d.lane = (WIDTH - 34 - d.left) / (d.lanes ? d.lanes : 1);
-    d.chars = (d.lane - 20) / CHAR;
-    height = page_height(&d);
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"10.5\" fill=\"#223\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
-            WIDTH, height, WIDTH, height, WIDTH, height);
-    draw_heads(&d);
-    d.y = HEAD + 10;
-    for (int k = 0; k < p->n_row;)
-        k = draw_band(&d, k);
-    fputs("</svg>\n", f);
-    return ferror(f) ? FAIL(E_IO, "writing the picture of graph '%s' failed", p->g->name) : ST_OK;
-}
-
-Status picture_svg(FILE *f, const Graph *g, const Graph *model)
+Status picture_svg(FILE *f, const Graph *g, const Report *r)
 {
     Arena *a = arena_create_beside(g->arena);
-    Picture p;
-    Status st = a ? picture_fold(&p, g, a) : FAIL_NOMEM();
+    PictureTree t;
+    Draw d = { .f = f, .t = &t, .report = r, .a = a };
+    Status st = a ? picture_tree(&t, g, r ? r->node_seconds : NULL, a) : FAIL_NOMEM();
 
     if (!st)
-        st = picture_draw(f, &p, model, a);
+        st = layout_make(&d.l, &t, a);
+    if (!st) {
+        fprintf(f,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+                "font-family=\"Helvetica, Arial, sans-serif\">\n%s<rect class=\"ground\" width=\"%d\" height=\"%d\" "
+                "fill=\"#ffffff\"/>\n",
+                d.l.width, d.l.height, d.l.width, d.l.height, style, d.l.width, d.l.height);
+        draw_heads(&d);
+        for (int i = 0; i < t.root.n_child; i++)
+            draw_block(&d, t.root.child[i]);
+        draw_buses(&d);
+        fputs("</svg>\n", f);
+        st = d.failed ? FAIL_NOMEM() : ST_OK;
+    }
+    if (!st && ferror(f))
+        st = FAIL(E_IO, "writing the picture of graph '%s' failed", g->name);
     arena_free(a);
     return st;
 }

@@ -323,6 +323,7 @@ static void run_collective(StepTimes *w, const Node *n)
 
     w->s->wire += t;
     if (w->report) {
+        w->report->node_seconds[n->index] = t;
         w->report->collective[w->n_collective++].seconds = t;
         w->report->phase[w->phase[n->index]].wire += t;
     }
@@ -355,8 +356,10 @@ static void run_node(StepTimes *w, const Node *n)
 
     w->clock[d] = fmax(w->clock[d], ready_at(w, n->in, n->n_in)) + t;
     w->busy[d] += t;
-    if (w->report)
+    if (w->report) {
+        w->report->node_seconds[n->index] = t;
         w->busy_in[d][w->phase[n->index]] += t;
+    }
     w->flops[d] += simulate_is_free(n) ? 0 : (double)node_flops(w->g, n);
     for (int o = 0; o < n->n_out; o++)
         w->ready[n->out[o].i] = w->clock[d];

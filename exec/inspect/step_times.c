@@ -28,6 +28,8 @@ Status step_times(Report *r, const Graph *g, const Graph *model, const Options *
     s.devices = s.shown = list.n;
     cost = links_cost(&c, list.n);
     s.latency_bytes = links_latency_bytes(&cost, list.n);
+    if (!(r->node_seconds = ARENA_NEW(r->arena, double, g->n_node)))
+        return FAIL_NOMEM();
     TRY(simulate_step(&s, &c, g, slowdown, r));
     r->time =
         (StepTime){ arena_strdup(r->arena, *c.name ? c.name : "the devices described"), s.seconds, s.compute, s.wire };

@@ -8,16 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/inspect/layer_name.h"
 #include "graph/base/hash_table.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
 
-enum { MOST_NAME = 200, MOST_OPS = 60 };
+enum { MOST_OPS = 60 };
 
 typedef struct {
-    char name[MOST_NAME], ops[MOST_OPS];
+    char name[MOST_LAYER_NAME], ops[MOST_OPS];
     const Value *out; /* of the last node */
     int64_t parameters, trained, flops;
     bool merged; /* several operators, not all of which are named */
@@ -29,34 +30,20 @@ typedef struct {
     int64_t parameters, trained, flops, bytes_parameters, bytes_outputs;
 } Summary;
 
-/* Appends the last component of a scope, which may repeat what is there: "layer1" and "layer1.0" are "layer1.0". */
-static void add_scope(char name[MOST_NAME], const char *part, size_t n)
-{
-    const size_t has = strlen(name);
-
-    if (has && n > has && !strncmp(part, name, has) && part[has] == '.')
-        snprintf(name, MOST_NAME, "%.*s", (int)n, part);
-    else
-        snprintf(name + has, MOST_NAME - has, "%s%.*s", has ? "." : "", (int)n, part);
-}
-
 /* The layer of a node. */
-static void name_layer(char name[MOST_NAME], const Graph *g, const Node *n)
+static void name_layer(char name[MOST_LAYER_NAME], const Graph *g, const Node *n)
 {
-    const char *at = n->name, *slash, *dot;
+    const char *dot;
 
     *name = '\0';
     for (int i = 0; i < n->n_in; i++)
         if (has_value(n->in[i]) && value(g, n->in[i])->kind == V_STATE &&
             (dot = strrchr(value(g, n->in[i])->name, '.')) && dot > value(g, n->in[i])->name) {
-            snprintf(name, MOST_NAME, "%.*s", (int)(dot - value(g, n->in[i])->name), value(g, n->in[i])->name);
+            snprintf(name, MOST_LAYER_NAME, "%.*s", (int)(dot - value(g, n->in[i])->name), value(g, n->in[i])->name);
             return;
         }
-    if (at && *at == '/')
-        for (at++; (slash = strchr(at, '/')); at = slash + 1)
-            add_scope(name, at, (size_t)(slash - at));
-    if (!*name)
-        snprintf(name, MOST_NAME, "%s", at && *at ? at : value(g, n->out[0])->name);
+    if (!layer_name_scope(name, n->name))
+        snprintf(name, MOST_LAYER_NAME, "%s", n->name && *n->name ? n->name : value(g, n->out[0])->name);
 }
 
 /* Cuts a name to its first `depth` components. */
@@ -91,7 +78,7 @@ static int64_t flops_of(const Graph *g, const Node *n)
 /* Adds the node to its layer, which is the last one or a new one; `seen` marks states that were counted. */
 static Status add_node(Summary *s, const Graph *g, const Node *n, int depth, bool *seen)
 {
-    char name[MOST_NAME];
+    char name[MOST_LAYER_NAME];
     Layer *l;
 
     name_layer(name, g, n);

@@ -228,7 +228,7 @@ Status transform_check_format(const char *format)
     return FAIL(E_INVALID, "format '%s': expected txt, dot, svg, html, json or onnx", format);
 }
 
-Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format)
+Status transform_print(FILE *to, const Graph *g, const Graph *model, const Report *r, const char *format)
 {
     bool partitioned = false;
 
@@ -238,9 +238,9 @@ Status transform_print(FILE *to, const Graph *g, const Graph *model, const char 
     if (!strcmp(format, "dot"))
         return partitioned ? picture_dot(to, g, model) : graph_dot(to, g, model);
     if (!strcmp(format, "svg"))
-        return picture_svg(to, g, model);
+        return picture_svg(to, g, r);
     if (!strcmp(format, "html"))
-        return picture_html(to, g, model);
+        return picture_html(to, g, r);
     if (!strcmp(format, "json"))
         return graph_json(to, g);
     if (!strcmp(format, "txt"))
@@ -248,12 +248,13 @@ Status transform_print(FILE *to, const Graph *g, const Graph *model, const char 
     return FAIL(E_INVALID, "an ONNX graph is written to a file: give -o FILE.onnx");
 }
 
-Status transform_write(const Graph *g, const Graph *model, const OnnxModel *onnx, const char *format, const char *path)
+Status transform_write(const Graph *g, const Graph *model, const Report *r, const OnnxModel *onnx, const char *format,
+                       const char *path)
 {
     OutFile *file;
 
     if (!strcmp(format, "onnx"))
         return onnx_export_file(g, &(ExportOptions){ .model = onnx }, path);
     TRY(outfile_open(&file, path));
-    return outfile_close(file, transform_print(outfile_stream(file), g, model, format));
+    return outfile_close(file, transform_print(outfile_stream(file), g, model, r, format));
 }

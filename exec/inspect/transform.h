@@ -43,10 +43,11 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
 /* "txt", "dot", "svg", "html", "json" or "onnx", by the ending of the path; NULL: unknown ending. */
 const char *transform_format(const char *path);
 Status transform_check_format(const char *format) CHECKED;
-/* Writes a text format to a stream.  Pictures show `model`, from which g was made, beside it; NULL: they do not. */
-Status transform_print(FILE *to, const Graph *g, const Graph *model, const char *format) CHECKED;
+/* Writes a text format to a stream.  A .dot picture shows `model`, from which g was made, beside it; the others show
+ * the seconds in `r`, a report of g.  Both may be NULL. */
+Status transform_print(FILE *to, const Graph *g, const Graph *model, const Report *r, const char *format) CHECKED;
 /* Writes any format to a file, which appears whole or not at all. */
-Status transform_write(const Graph *g, const Graph *model, const OnnxModel *onnx, const char *format,
+Status transform_write(const Graph *g, const Graph *model, const Report *r, const OnnxModel *onnx, const char *format,
                        const char *path) CHECKED;
 
 #endif

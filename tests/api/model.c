@@ -209,7 +209,7 @@ static void test_transform_onnx(void)
     CHECK_DPX(dpx_transform(m, o, NULL, "onnx", add_text, &text));
     before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR");
     CHECK_OK(transform_run(&g, m->graph, (const Options *)o, NULL, NULL));
-    CHECK_OK(transform_write(g, NULL, m->onnx, "onnx", path));
+    CHECK_OK(transform_write(g, NULL, NULL, m->onnx, "onnx", path));
     CU_ASSERT_FATAL((f = fopen(path, "rb")) != NULL);
     CU_ASSERT(text.n > 1000 && fread(file, 1, sizeof file, f) == text.n && !memcmp(file, text.text, text.n));
     fclose(f);
