@@ -120,14 +120,16 @@ static Status set_apart(Node **out, Graph *apart, const Node *n, const Tensor *c
 static Status run_apart(Graph *g, int depth)
 {
     FOR_NODES(g, n) {
-        const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
-        Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+        const Tensor **in;
+        Tensor **out;
 
+        TRY(node_infer(g, n)); /* which may add inputs, or convert them */
+        in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
+        out = ARENA_NEW(g->arena, Tensor *, n->n_out);
         if (!in || !out)
             return FAIL_NOMEM();
         for (int i = 0; i < n->n_in; i++)
             in[i] = in_const(g, n, i);
-        TRY(node_infer(g, n));
         TRY(any(g->arena, g, n, in, out, depth + 1));
         for (int i = 0; i < n->n_out; i++)
             if (out[i])

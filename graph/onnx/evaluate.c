@@ -55,16 +55,18 @@ static Status set_mode(Importer *im, Node *n)
 static Status evaluate_compute(Importer *im, Node *n)
 {
     Graph *g = im->g;
-    const Tensor **in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
-    Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+    const Tensor **in;
+    Tensor **out;
 
+    TRY(set_mode(im, n));
+    seed_node(g, n, im->run->seed);
+    TRY(node_infer(g, n)); /* which may add inputs, or convert them */
+    in = ARENA_NEW(g->arena, const Tensor *, n->n_in);
+    out = ARENA_NEW(g->arena, Tensor *, n->n_out);
     if (!in || !out)
         return FAIL_NOMEM();
     for (int i = 0; i < n->n_in; i++)
         in[i] = in_const(g, n, i);
-    TRY(set_mode(im, n));
-    seed_node(g, n, im->run->seed);
-    TRY(node_infer(g, n));
     TRY(im->eval(g->arena, g, n, in, out));
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]))

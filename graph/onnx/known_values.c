@@ -110,11 +110,26 @@ static bool outputs_are_small(const Graph *g, const Node *n)
     return true;
 }
 
+/* Returns the inputs of `copy`, those of the node that it copies or, where inference has added or converted some,
+ * constants of g.  NULL: no memory. */
+static const Tensor **inferred_inputs(Graph *g, const Node *copy, int n_in, const Tensor *const *in)
+{
+    const Tensor **all = ARENA_NEW(g->arena, const Tensor *, copy->n_in);
+
+    for (int i = 0; all && i < copy->n_in; i++) {
+        all[i] = in_const(g, copy, i);
+        if (!all[i] && i < n_in)
+            all[i] = in[i];
+    }
+    return all;
+}
+
 /* Does the work of `evaluate` in the empty graph g, which gets a copy of n as its only node. */
 static Tensor *evaluate_in(Graph *g, Importer *im, const Node *n, int o, const Tensor *const *in)
 {
     ValueId *id = ARENA_NEW(g->arena, ValueId, n->n_in);
     Tensor **out = ARENA_NEW(g->arena, Tensor *, n->n_out);
+    const Tensor **all;
     Node *copy;
 
     if (!id || !out)
@@ -127,7 +142,7 @@ static Tensor *evaluate_in(Graph *g, Importer *im, const Node *n, int o, const T
     for (int i = 0; copy && i < n->n_attr; i++)
         node_set_attr(g, copy, &n->attr[i]);
     if (!copy || g->status || node_infer(g, copy) || !outputs_are_small(g, copy) ||
-        im->eval(g->arena, g, copy, in, out) || !out[o])
+        !(all = inferred_inputs(g, copy, n->n_in, in)) || im->eval(g->arena, g, copy, all, out) || !out[o])
         return NULL;
     return tensor_copy(im->scratch, out[o]);
 }

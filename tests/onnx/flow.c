@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/run/interp.h"
 #include "tests/onnx/build.h"
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
@@ -103,6 +104,37 @@ static void test_if_by_shape(void)
         CU_ASSERT_EQUAL(count(g, &op_Relu), size == 3);
         CU_ASSERT_EQUAL(count(g, &op_Tanh), size != 3);
         graph_free(g);
+    }
+}
+
+/* An Evaluator that refuses inputs which the node does not have. */
+static Status eval_all_inputs(Arena *arena, const Graph *g, Node *n, const Tensor *const *in, Tensor **out)
+{
+    for (int i = 0; i < n->n_in; i++)
+        if (has_in(n, i) && !(n->op->flags & OPF_SHAPE_ONLY) && in[i] != in_const(g, n, i))
+            TEST_FAIL("%s is given something else as input %d", n->op->name, i);
+    return interp_node(arena, g, n, in, out);
+}
+
+/* Squeeze without axes is given a constant for them, and Clip bounds of its own type, when their shapes are inferred.
+ */
+static void test_if_by_inferred_inputs(void)
+{
+    for (uint8_t c = 0; c < 2; c++) {
+        Built b = built_create(17);
+        size_t size;
+        uint8_t *bytes;
+        Graph *g = NULL;
+
+        built_input(&b, "x", DT_FLOAT32, "N,3");
+        built_init(&b, "c1", DT_BOOL, "1", 1, &c);
+        built_node(&b, "Squeeze", "c1", "c");
+        choice(&b);
+        bytes = built_bytes(&b, &size);
+        if (CHECK_OK(onnx_import_memory(&g, NULL, bytes, size, "built", &(ImportOptions){ .eval = eval_all_inputs })))
+            CU_ASSERT_EQUAL(count(g, &op_Relu), c);
+        graph_free(g);
+        built_free(&b);
     }
 }
 
@@ -665,7 +697,8 @@ static void test_sequences_that_multiply(void)
     REFUSED(&b, E_MODEL, "more than 300000 nodes");
 }
 
-DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape }, { "conditions", test_conditions },
+DEFINE_SUITE(flow, { "If", test_if }, { "If by a shape", test_if_by_shape },
+             { "If by inferred inputs", test_if_by_inferred_inputs }, { "conditions", test_conditions },
              { "shapes stay open", test_shapes_stay_open }, { "If by data", test_if_by_data },
              { "If by data, refused", test_if_by_data_refused }, { "If refused", test_if_refused },
              { "names", test_names }, { "nested names", test_nested_names }, { "Loop", test_loop },
