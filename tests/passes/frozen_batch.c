@@ -11,48 +11,11 @@
 #include "passes/options/batch.h"
 #include "passes/passes.gen.h"
 #include "tests/harness/test.h"
+#include "tests/passes/frozen_network.h"
 #include "tests/passes/random_networks.h"
 
 static const int64_t frozen_at[] = { 1, 2, 4 }, run_at[] = { 2, 5 };
 enum { FROZEN = sizeof frozen_at / sizeof *frozen_at, RUNS = sizeof run_at / sizeof *run_at };
-
-static bool has_batch(const Value *v) { return strcmp(v->name, "table") != 0; }
-
-/* Gives the inputs that have the batch this size; -1 opens it. */
-static void set_batch(Graph *g, int64_t batch)
-{
-    for (int i = 0; i < g->n_input; i++) {
-        Value *v = value(g, g->input[i]);
-        Shape s = *v->shape;
-
-        if (!has_batch(v))
-            continue;
-        s.dim[0] = batch;
-        value_set_shape(g, v, &s);
-    }
-}
-
-/* *out: the text of the network with the size of its batch in constants, as an exporter writes it. */
-static Status freeze(char **out, const char *open, int64_t batch)
-{
-    static const Pass *const pass[] = { &pass_infer_shapes, &pass_fold_constants, &pass_dce };
-    const BuildOptions opt = { .mode = BUILD_INFER };
-    Graph *g = NULL;
-    Status st = graph_parse(&g, open, strlen(open));
-
-    if (!st)
-        set_batch(g, batch);
-    for (size_t i = 0; i < sizeof pass / sizeof *pass && !st; i++) {
-        PassCtx ctx = { .scratch = arena_create(), .opt = &opt, .eval = interp_node };
-
-        st = pass[i]->run(g, &ctx);
-        arena_free(ctx.scratch);
-    }
-    if (!st)
-        st = graph_text(out, g, NULL);
-    graph_free(g);
-    return st;
-}
 
 /* *out: the output for a batch of this size, in `a`. */
 static Status compute(const Tensor **out, Arena *a, Graph *g, int64_t batch)
@@ -82,11 +45,11 @@ static Status repaired(const Tensor **out, Arena *a, const char *text, bool open
     Status st = graph_parse(&g, text, strlen(text));
 
     if (!st && opened)
-        set_batch(g, -1);
+        random_network_batch(g, -1);
     if (!st)
         st = model_repair(g, &opt, interp_node, NULL);
     for (int i = 0; !st && g->batch_found == BATCH_FOUND && i < g->n_input; i++)
-        if (value(g, g->input[i])->carries != has_batch(value(g, g->input[i])))
+        if (value(g, g->input[i])->carries != random_network_has_batch(value(g, g->input[i])))
             st = FAIL(E_INTERNAL, "input '%s' carries the batch along axes %u", value(g, g->input[i])->name,
                       value(g, g->input[i])->carries);
     if (!st)
@@ -100,7 +63,7 @@ static void check_network(const char *open, int64_t frozen, bool opened, const c
 {
     char *text = NULL;
 
-    if (!CHECK_OK(freeze(&text, open, frozen)))
+    if (!CHECK_OK(frozen_network(&text, open, frozen)))
         return;
     for (int i = 0; i <= RUNS; i++) {
         const int64_t batch = i < RUNS ? run_at[i] : frozen;
@@ -109,7 +72,7 @@ static void check_network(const char *open, int64_t frozen, bool opened, const c
         Graph *g = NULL;
 
         if (CHECK_OK(graph_parse(&g, open, strlen(open)))) {
-            set_batch(g, batch);
+            random_network_batch(g, batch);
             CHECK_OK(compute(&want, a, g, batch));
             if (repaired(&found, a, text, opened, batch))
                 TEST_FAIL("%s %d, %s for %lld, at %lld: %s", name, number, opened ? "opened" : "frozen",
