@@ -36,11 +36,12 @@ ninja -C build >build.log
 # folder_tests FILE: programs and scripts.
 folder_tests() {
     case $1 in
-    graph/ops/* | kernels/*) echo ops onnx passes ;;
+    graph/ops/*) echo plans ops onnx passes ;;
+    kernels/*) echo ops onnx passes ;;
     graph/onnx/*) echo onnx parameters evidence obeyed ;;
     graph/*) echo graph onnx passes ops ;;
-    passes/*) echo passes partition groups compat parameters obeyed ;;
-    exec/*) echo exec api tools usage ;;
+    passes/*) echo plans passes partition groups compat parameters obeyed ;;
+    exec/*) echo plans exec api tools usage ;;
     tools/*) echo tools usage data bad_data outputs man ;;
     esac
 }
