@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "graph/base/numtext.h"
+#include "tools/table/csv_reader.h"
 
-enum { MOST_LINE = 400 };
+enum { MOST_LINE = 400, FORGET_ROWS = 1 << 16 };
 
 /* ---- which columns feed which input ---- */
 
@@ -218,19 +219,23 @@ Status csv_fetch(const Array *a, int64_t row, const SampleKey *key, void *out)
 {
     const TensorMaker *m = a->maker;
     const Table *t = m->s->t;
+    double room[CSV_MOST_COLUMNS + 1];
+    const double *cells;
     float *x = out;
 
     (void)key;
+    TRY(table_cells(&cells, t, row, room));
     for (int i = 0; i < m->to->n; i++) {
-        const int column = m->to->column[i];
+        const Column *col = &t->column[m->to->column[i]];
+        const double cell = cells[m->to->column[i] + 1];
 
         if (m->to->id_bytes == 8) {
-            ((int64_t *)out)[i] = table_id(t, column, row);
+            ((int64_t *)out)[i] = cell_id(col, cell);
         } else if (m->to->id_bytes) {
-            ((int32_t *)out)[i] = (int32_t)table_id(t, column, row);
+            ((int32_t *)out)[i] = (int32_t)cell_id(col, cell);
         } else {
-            table_column_features(t, column, row, x);
-            x += t->column[column].width;
+            cell_features(col, cell, x);
+            x += col->width;
         }
     }
     return ST_OK;
@@ -250,6 +255,8 @@ static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t 
     for (int64_t row = 0; row < rows; row++) {
         const double v = table_value(t, column, row);
 
+        if (row % FORGET_ROWS == FORGET_ROWS - 1)
+            mapped_forget(&t->cells);
         if (col->kind == COLUMN_CATEGORY) {
             if (table_id(t, column, row) < (in->rows ? in->rows : col->n_known))
                 continue;

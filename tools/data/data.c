@@ -168,18 +168,10 @@ Status dataset_fit(Dataset *d, const SourceContext *c, const int64_t *row, int64
 Status dataset_open(Dataset **out, const char *source, const SourceContext *c)
 {
     Dataset *d;
-    int64_t *row = NULL;
-    Status st = ST_OK;
+    Status st;
 
     TRY(dataset_read(&d, source, c));
-    if (d->source.format->fit && !(row = malloc((size_t)d->samples * sizeof *row)))
-        st = FAIL_NOMEM();
-    for (int64_t i = 0; row && i < d->samples; i++)
-        row[i] = i;
-    if (row)
-        st = dataset_fit(d, c, row, d->samples);
-    free(row);
-    if (st) {
+    if ((st = dataset_fit(d, c, NULL, d->samples))) {
         dataset_free(d);
         return st;
     }

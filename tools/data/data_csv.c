@@ -37,65 +37,67 @@ static void free_source(void *p)
 
 /* ---- arrays ---- */
 
-/* Adds the target: class numbers, or float64 numbers [N, columns]. */
-static Status add_target(Dataset *d, const TableSource *s)
+/* Columns on their way into an array. */
+typedef struct {
+    const Table *t;
+    const int *column; /* [n] */
+    int n;
+    bool integers, missing; /* missing: a row has no value, or one that is negative as an integer */
+    FILE *to;
+} ColumnWriter;
+
+/* A TableVisit. */
+static void write_columns(void *user, const double *cells)
 {
-    const Table *t = s->t;
-    const bool classes = t->column[t->target].kind == COLUMN_CATEGORY;
-    Array a = { .dtype = classes ? DPX_INT64 : DPX_FLOAT64, .rank = classes ? 1 : 2, .dim = { t->rows, t->n_targets } };
+    ColumnWriter *w = user;
 
-    a.name = strdup("target");
-    a.memory = malloc((size_t)t->rows * (size_t)t->n_targets * 8);
-    a.data = a.memory;
-    if (!a.name || !a.memory) {
-        free(a.name);
-        free(a.memory);
-        return FAIL_NOMEM();
-    }
-    for (int64_t i = 0; i < t->rows * t->n_targets; i++) {
-        const double v = table_value(t, t->targets[i % t->n_targets], i / t->n_targets);
+    for (int i = 0; i < w->n; i++) {
+        const double v = cell_value(&w->t->column[w->column[i]], cells[w->column[i] + 1]);
+        const int64_t whole = w->integers && !isnan(v) ? (int64_t)v : -1;
 
-        if (classes)
-            ((int64_t *)a.memory)[i] = (int64_t)v;
-        else
-            ((double *)a.memory)[i] = v;
+        w->missing |= isnan(v) || (w->integers && whole < 0);
+        (void)!fwrite(w->integers ? (const void *)&whole : &v, 8, 1, w->to); /* map_stream reports failures */
     }
-    return dataset_add(d, &a, t->path);
+}
+
+/* Adds columns as an array of int64 [N] or float64 [N, columns], in a temporary file; with `lacks`, none where values
+ * are missing. */
+static Status add_columns(Dataset *d, const char *name, ColumnWriter w, bool lacks)
+{
+    Array a = { .dtype = w.integers ? DPX_INT64 : DPX_FLOAT64, .rank = w.integers ? 1 : 2, .dim = { w.t->rows, w.n } };
+
+    TRY(temporary_open(&w.to, (uint64_t)w.t->rows * (uint64_t)w.n * 8, w.t->path));
+    table_visit(w.t, NULL, w.t->rows, write_columns, &w);
+    TRY(map_stream(&a.map, w.to, w.t->path));
+    a.data = a.map.data;
+    if ((lacks && w.missing) || !(a.name = strdup(name))) {
+        mapped_close(&a.map);
+        return lacks && w.missing ? ST_OK : FAIL_NOMEM();
+    }
+    return dataset_add(d, &a, w.t->path);
+}
+
+/* Adds the target: class numbers, or float64 numbers [N, columns]; none where rows lack it, which are for predictions.
+ */
+static Status add_target(Dataset *d, const Table *t)
+{
+    return t->target < 0 ? ST_OK
+                         : add_columns(d, "target",
+                                       (ColumnWriter){ .t = t,
+                                                       .column = t->targets,
+                                                       .n = t->n_targets,
+                                                       .integers = t->column[t->target].kind == COLUMN_CATEGORY },
+                                       true);
 }
 
 /* Adds the numbers of the rows' groups, by the column's name. */
 static Status add_group(Dataset *d, const Table *t)
 {
     const int column = table_find_group(t);
-    Array a = { .dtype = DPX_INT64, .rank = 1, .dim = { t->rows } };
 
-    if (column < 0)
-        return ST_OK;
-    a.name = strdup(t->column[column].name);
-    a.memory = malloc((size_t)t->rows * sizeof(int64_t));
-    a.data = a.memory;
-    if (!a.name || !a.memory) {
-        free(a.name);
-        free(a.memory);
-        return FAIL_NOMEM();
-    }
-    for (int64_t i = 0; i < t->rows; i++)
-        ((int64_t *)a.memory)[i] = (int64_t)table_value(t, column, i);
-    return dataset_add(d, &a, t->path);
-}
-
-/* Whether each row has a target, whose class is known. */
-static bool has_targets(const Table *t)
-{
-    const bool classes = t->column[t->target].kind == COLUMN_CATEGORY;
-
-    for (int64_t i = 0; i < t->rows * t->n_targets; i++) {
-        const double v = table_value(t, t->targets[i % t->n_targets], i / t->n_targets);
-
-        if (isnan(v) || (classes && v < 0))
-            return false;
-    }
-    return true;
+    return column < 0 ? ST_OK
+                      : add_columns(d, t->column[column].name,
+                                    (ColumnWriter){ .t = t, .column = &column, .n = 1, .integers = true }, false);
 }
 
 static Status name_classes(Dataset *d, const Column *target)
@@ -108,25 +110,39 @@ static Status name_classes(Dataset *d, const Column *target)
     return ST_OK;
 }
 
+typedef struct {
+    const Table *t;
+    uint64_t hash;
+} RowHash;
+
+/* A TableVisit. */
+static void hash_row(void *user, const double *cells)
+{
+    RowHash *h = user;
+
+    for (int i = 0; i < h->t->n; i++) {
+        const double v = table_is_feature(h->t, i) ? cell_value(&h->t->column[i], cells[i + 1]) : 0;
+        const bool none = isnan(v) || (h->t->column[i].kind == COLUMN_CATEGORY && v < 0);
+
+        h->hash = none ? hash_int(h->hash, i) : hash_bytes(h->hash, &v, sizeof v);
+    }
+}
+
 /* A digest of the columns as they are fitted, and of all features' values; it is the same when the file is read again
  * with what was fitted. */
 static Status identify(uint64_t *out, const Table *t)
 {
     json_t *fitted = table_fitted(t);
     char *text = fitted ? json_text(fitted, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    RowHash h = { .t = t };
 
     json_decref(fitted);
     if (!text)
         return FAIL_NOMEM();
-    *out = hash_text(HASH_BEGIN, text);
+    h.hash = hash_text(HASH_BEGIN, text);
     free(text);
-    for (int64_t row = 0; row < t->rows; row++)
-        for (int i = 0; i < t->n; i++) {
-            const double v = table_is_feature(t, i) ? table_value(t, i, row) : 0;
-            const bool none = isnan(v) || (t->column[i].kind == COLUMN_CATEGORY && v < 0);
-
-            *out = none ? hash_int(*out, i) : hash_bytes(*out, &v, sizeof v);
-        }
+    table_visit(t, NULL, t->rows, hash_row, &h);
+    *out = h.hash;
     return ST_OK;
 }
 
@@ -189,26 +205,42 @@ static Status drop_unused(Dataset *d, const TableSource *s)
     return n ? dataset_note(d, n > 1 ? "columns %s feed no input" : "column %s feeds no input", names) : ST_OK;
 }
 
-/* Notes for the log that samples have categories that the training rows lack.  These are trained[0..n), ascending, and
- * none of another file. */
+/* Rows with categories that the training rows lack. */
+typedef struct {
+    const Table *t;
+    const int64_t *trained; /* [n] ascending; NULL: the first n rows */
+    int64_t n, row, k;      /* the next row; the place of the next trained one */
+    Unseen *column;         /* [t->n] */
+} UnseenRows;
+
+/* A TableVisit. */
+static void count_unseen(void *user, const double *cells)
+{
+    UnseenRows *u = user;
+    const bool trained = u->k < u->n && (u->trained ? u->trained[u->k] : u->k) == u->row;
+
+    u->k += trained;
+    u->row++;
+    for (int i = 0; i < u->t->n && !trained; i++)
+        if (!u->t->column[i].target)
+            unseen_count(&u->column[i], &u->t->column[i], cells[i + 1], (int64_t)cells[0]);
+}
+
+/* Notes for the log that samples have categories that the training rows lack.  These are trained[0..n), ascending, or
+ * the first n, and none of another file. */
 static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *trained, int64_t n)
 {
     const Table *t = s->t;
-    const int64_t samples = d->limit < t->rows ? d->limit : t->rows;
-    int64_t *row = malloc((size_t)samples * sizeof *row + 1), others = 0;
+    UnseenRows rows = { .t = t, .trained = trained, .n = n, .column = calloc((size_t)t->n + 1, sizeof(Unseen)) };
     char text[MOST_NOTE] = "";
     bool ids = false;
     size_t len = 0;
 
-    if (!row)
+    if (!rows.column)
         return FAIL_NOMEM();
-    for (int64_t i = 0, k = 0; i < samples; i++) {
-        row[others] = i;
-        others += k == n || trained[k] != i;
-        k += k < n && trained[k] == i;
-    }
+    table_visit(t, NULL, d->limit < t->rows ? d->limit : t->rows, count_unseen, &rows);
     for (int i = 0; i < t->n && len < sizeof text - 300; i++) {
-        const Unseen u = t->column[i].target ? (Unseen){ 0 } : table_unseen(t, i, row, others);
+        const Unseen u = rows.column[i];
 
         if (!u.rows)
             continue;
@@ -219,7 +251,7 @@ static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *train
                                 *u.text ? "'%.60s' in line %lld" : "%sa missing cell in line %lld", u.text,
                                 (long long)u.line);
     }
-    free(row);
+    free(rows.column);
     for (int i = 0; i < s->n; i++)
         ids |= s->tensor[i].id_bytes > 0;
     return len ? dataset_note(d, "%s; it %ssets no indicator", text,
@@ -269,15 +301,15 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     TRY(add_group(d, s->t));
     if (!s->fitted)
         TRY(drop_unused(d, s));
-    if (!s->fitted) /* classes are those of all rows */
-        TRY(table_fit(s->t, NULL, s->t->rows));
-    if (s->t->target >= 0 && has_targets(s->t)) /* rows without one are for predictions */
-        TRY(add_target(d, s));
+    if (!s->fitted)
+        TRY(table_order_classes(s->t));
+    TRY(add_target(d, s->t));
     if (s->t->target >= 0 && s->t->column[s->t->target].kind == COLUMN_CATEGORY)
         TRY(name_classes(d, &s->t->column[s->t->target]));
-    if (s->fitted)
-        TRY(note_unseen(d, s, NULL, 0));
-    return finish_arrays(d, s, s->fitted ? c : &(SourceContext){ 0 }); /* else fit_csv compares the widths */
+    if (!s->fitted)
+        return ST_OK; /* fit_csv goes on */
+    TRY(note_unseen(d, s, NULL, 0));
+    return finish_arrays(d, s, c);
 }
 
 static Status fit_csv(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)

@@ -231,8 +231,9 @@ Status token_windows_fit(Dataset *d, const SourceContext *c, const int64_t *row,
     int64_t rows = 0;
 
     (void)c;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && row; i++)
         rows = row[i] >= rows ? row[i] + 1 : rows;
+    rows = row ? rows : n;
     for (int i = 0; i < 2; i++)
         if (rows < (w[i].n - 1) / w[i].block) /* the last target is the last id of these rows */
             w[i].starts = (rows - 1) * w[i].block + 1;

@@ -372,22 +372,13 @@ Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *te
 
 Status feed_fit(Feed *f, const Args *a, const char *flag)
 {
-    const int64_t n = f->data->samples;
     ContextInputs inputs;
     SourceContext c;
-    int64_t *row;
-    Status st;
 
     if (!f->data->source.format->fit)
         return ST_OK;
     TRY(make_context(&c, f, a, flag, &f->data->source, f->model, &inputs));
-    if (!(row = malloc((size_t)n * sizeof *row)))
-        return FAIL_NOMEM();
-    for (int64_t i = 0; i < n; i++)
-        row[i] = dataset_row(f->data, i);
-    st = dataset_fit(f->data, &c, row, n);
-    free(row);
-    return st;
+    return dataset_fit(f->data, &c, f->data->index, f->data->samples);
 }
 
 enum { FEW_CORES = 4, CORES_OF_WORKER = 8 };

@@ -1,5 +1,6 @@
 /* Rows of CSV files.  A row's cells are copied into one block, each with a zero behind it: a row of n bytes has at most
- * n cells more than delimiters, so n + 1 bytes hold them. */
+ * n cells more than delimiters, so n + 1 bytes hold them.  Pages of the file that were read are forgotten, so a large
+ * file takes no more memory than a small one. */
 #include "tools/table/csv_reader.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 
 #include "graph/base/foreign.h"
 
-enum { SAMPLE_ROWS = 64 }; /* by which a delimiter is found */
+enum { SAMPLE_ROWS = 64 /* by which a delimiter is found */, KEPT_BYTES = 16 << 20 /* of the file in memory */ };
 static const char delimiters[] = ",;\t|";
 
 const char *csv_delimiter_name(char delimiter)
@@ -58,10 +59,12 @@ static char *read_quoted(Csv *c, size_t end, char *to)
 
 static char *read_plain(Csv *c, size_t end, char *to)
 {
-    const char *from = to;
+    const char *from = to, *data = (const char *)c->file.data, delimiter = c->delimiter;
+    size_t at = c->at;
 
-    for (; c->at < end && !line_end(c, c->at) && (char)c->file.data[c->at] != c->delimiter; c->at++)
-        *to++ = (char)c->file.data[c->at];
+    for (; at < end && data[at] != delimiter && data[at] != '\n' && data[at] != '\r'; at++)
+        *to++ = data[at];
+    c->at = at;
     while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
         to--;
     return to;
@@ -70,13 +73,17 @@ static char *read_plain(Csv *c, size_t end, char *to)
 /* Checks a cell's text, which has a zero behind its end. */
 static Status check_text(const Csv *c, const char *text, const char *end)
 {
-    if (memchr(text, 0, (size_t)(end - text)))
+    bool zero = false, foreign = false;
+
+    for (const char *s = text; s < end; s++) {
+        zero |= !*s;
+        foreign |= (unsigned char)*s >= 0x80;
+    }
+    if (zero)
         return csv_fault(c, "a byte of 0, which no text has: if this is UTF-16, convert it: iconv -f UTF-16 -t UTF-8");
-    for (const char *s = text; s < end; s++)
-        if ((unsigned char)*s >= 0x80)
-            return utf8_valid(text) ? ST_OK
-                                    : csv_fault(c, "not UTF-8: convert the file, such as by iconv -f LATIN1 -t UTF-8");
-    return ST_OK;
+    return !foreign || utf8_valid(text)
+               ? ST_OK
+               : csv_fault(c, "not UTF-8: convert the file, such as by iconv -f LATIN1 -t UTF-8");
 }
 
 Status csv_next(bool *more, Csv *c)
@@ -87,6 +94,10 @@ Status csv_next(bool *more, Csv *c)
     for (size_t n; (n = line_end(c, c->at)); c->at += n)
         c->line++;
     begin = c->at;
+    if (begin - c->kept > KEPT_BYTES) {
+        mapped_forget(&c->file);
+        c->kept = begin;
+    }
     end = c->file.size - begin > CSV_MOST_BYTES ? begin + CSV_MOST_BYTES : c->file.size;
     c->row_line = c->line;
     c->n = 0;
@@ -123,6 +134,7 @@ Status csv_next(bool *more, Csv *c)
 void csv_rewind(Csv *c)
 {
     c->at = c->begin;
+    c->kept = 0;
     c->line = 1;
 }
 

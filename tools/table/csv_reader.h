@@ -17,6 +17,7 @@ typedef struct {
     const char *path; /* lent */
     Mapped file;
     size_t at, begin; /* where the next row begins; the first */
+    size_t kept;      /* pages from here on may be in memory */
     int64_t line;     /* of the file, from 1, at `at` */
     char delimiter;
     /* The last row: valid until the next. */

@@ -4,7 +4,8 @@
  *     31,Oslo,210            city: category, an indicator for each                 2 features: Bergen, Oslo
  *     ,Bergen,180            a missing age is the median of the training rows
  *
- * The typed cells lie in an unnamed temporary file, which is mapped, so a table may be larger than memory.
+ * The typed cells lie in an unnamed temporary file, so a table may be larger than memory: passes over all rows forget
+ * the pages that they have read, and single rows of large tables are read one by one.
  *
  *   - A column is numeric when each of its cells is a number or missing; else it holds categories.
  *   - Missing: an empty cell, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, None or ?.  A missing category is one of
@@ -69,8 +70,10 @@ typedef struct {
     const char *target_names; /* "price+rent"; NULL: none */
     int features;
     int64_t rows;
+    int file; /* of the cells; -1: there is none yet */
     Mapped cells;
     const double *cell; /* [rows][n + 1]: the line of the file, then each column: NaN is missing; a category's code */
+    uint64_t digest;    /* of all cells and of the texts of categories */
 } Table;
 
 /* How a file is read; NULL: as it is found.  Lists join names by '+', and a name may hold '+'. */
@@ -95,22 +98,37 @@ typedef struct {
 Status table_read(Table **out, const char *path, const TableOptions *how, const json_t *fitted) CHECKED;
 void table_free(Table *t); /* NULL is legal */
 
+/* Puts the classes of a target in order: those of all rows, which are the same whichever are trained on. */
+Status table_order_classes(Table *t) CHECKED;
 /* Fits medians, means, scales and categories in float64 on n rows, in that order; NULL: on all rows. */
 Status table_fit(Table *t, const int64_t *row, int64_t n) CHECKED;
 /* What was fitted, as JSON to be kept beside a model.  NULL: no memory. */
 json_t *table_fitted(const Table *t);
 
+/* Receives the cells of a row. */
+typedef void TableVisit(void *user, const double *cells);
+/* Visits rows row[0..n), in that order; NULL: the first n rows.  Few of their pages stay in memory. */
+void table_visit(const Table *t, const int64_t *row, int64_t n, TableVisit *visit, void *user);
+/* Finds the cells of a row: where they are mapped, or read into `room`, of t->n + 1 numbers. */
+Status table_cells(const double **out, const Table *t, int64_t row, double *room) CHECKED;
+/* What table_value, table_id and table_column_features tell, of a cell. */
+double cell_value(const Column *col, double cell);
+int64_t cell_id(const Column *col, double cell);
+void cell_features(const Column *col, double cell, float *out);
 /* The value of a cell: a number, or a category's place, which is -1 for one that is not known; NaN: missing. */
 double table_value(const Table *t, int column, int64_t row);
 /* A number as an integer, or a category's place; that behind all others for one that is not known. */
 int64_t table_id(const Table *t, int column, int64_t row);
-int64_t table_line(const Table *t, int64_t row); /* where the row begins in its file, from 1 */
+bool cell_is_unseen(const Column *col, double cell); /* a category that no training row has */
+int64_t table_line(const Table *t, int64_t row);     /* where the row begins in its file, from 1 */
 /* Rows whose category of a column is none of the fitted ones, and the first of these rows. */
 typedef struct {
     int64_t rows, line;
     const char *text;
 } Unseen;
 
+/* Counts a row, if it is one of them. */
+void unseen_count(Unseen *u, const Column *col, double cell, int64_t line);
 /* Counts them among the rows row[0..n), in ascending order. */
 Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
 /* Writes a row's features: all of them [features], or a column's [width]. */

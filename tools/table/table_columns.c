@@ -1,20 +1,51 @@
 /* Columns and cells of tables: their names, categories, values and features. */
+#include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "graph/base/numtext.h"
 #include "tools/table/table.h"
 
-enum { LONGEST_NUMBER = 512 };
+enum { LONGEST_NUMBER = 512, KEPT_BYTES = 64 << 20 /* of cells in memory */ };
 
 const char *const table_missing[] = { "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", NULL };
 
 bool table_is_missing(const char *text)
 {
-    for (const char *const *m = table_missing; *m; m++)
+    for (const char *const *m = table_missing; *m && (!*text || strchr("Nn#?", *text));
+         m++) /* else it is none of them */
         if (!strcmp(text, *m))
             return true;
     return false;
+}
+
+/* Reads a decimal number of at most 15 digits, without an exponent, such as -12.5.  Its digits are an integer below
+ * 2^53, and the power of ten that divides it is a float64, so that the quotient is the nearest float64 of the text. */
+static bool read_short(double *out, const char *text, char point)
+{
+    static const double power[] = {
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15
+    };
+    const bool negative = *text == '-';
+    int64_t digits = 0;
+    int n = 0, behind = -1; /* behind: digits behind the point; -1: there is no point */
+
+    for (text += negative; *text; text++) {
+        if (*text == point && behind < 0) {
+            behind = 0;
+            continue;
+        }
+        if (*text < '0' || *text > '9' || ++n > 15)
+            return false;
+        digits = digits * 10 + (*text - '0');
+        behind += behind >= 0;
+    }
+    if (!n)
+        return false;
+    *out = (double)digits / power[behind > 0 ? behind : 0];
+    *out = negative ? -*out : *out;
+    return true;
 }
 
 bool table_number(double *out, const char *text, bool decimal_comma)
@@ -23,6 +54,8 @@ bool table_number(double *out, const char *text, bool decimal_comma)
     char point[LONGEST_NUMBER], *comma;
     double v;
 
+    if (read_short(out, text, decimal_comma ? ',' : '.'))
+        return true;
     if (!n || n >= sizeof point || !strchr("0123456789+-.,iI", *text)) /* most texts end here */
         return false;
     memcpy(point, text, n + 1);
@@ -179,42 +212,84 @@ static const double *row_of(const Table *t, int64_t row) { return t->cell + row 
 
 int64_t table_line(const Table *t, int64_t row) { return (int64_t)row_of(t, row)[0]; }
 
+void table_visit(const Table *t, const int64_t *row, int64_t n, TableVisit *visit, void *user)
+{
+    const int64_t kept = KEPT_BYTES / (int64_t)sizeof(double) / (t->n + 1);
+
+    for (int64_t i = 0, since = 0; i < n; i++) {
+        visit(user, row_of(t, row ? row[i] : i));
+        if (++since < kept)
+            continue;
+        mapped_forget(&t->cells);
+        since = 0;
+    }
+}
+
+Status table_cells(const double **out, const Table *t, int64_t row, double *room)
+{
+    const size_t size = ((size_t)t->n + 1) * sizeof *room;
+    const bool mapped = t->cells.size <= KEPT_BYTES;
+    size_t done = 0;
+
+    while (!mapped && done < size) {
+        const ssize_t n = pread(t->file, (char *)room + done, size - done, (off_t)((size_t)row * size + done));
+
+        if (n <= 0 && !(n && errno == EINTR))
+            return FAIL(E_DEVICE, "%s: its cells cannot be read from a temporary file: %s", t->path,
+                        n ? strerror(errno) : "it is truncated");
+        done += n > 0 ? (size_t)n : 0;
+    }
+    *out = mapped ? row_of(t, row) : room;
+    return ST_OK;
+}
+
+double cell_value(const Column *col, double cell)
+{
+    return isnan(cell) || col->kind != COLUMN_CATEGORY ? cell : col->seen[(int)cell]->place;
+}
+
+int64_t cell_id(const Column *col, double cell)
+{
+    const double v = cell_value(col, cell);
+
+    return col->kind == COLUMN_CATEGORY && !(v >= 0) ? col->n_known : (int64_t)v;
+}
+
 double table_value(const Table *t, int column, int64_t row)
 {
-    const double v = row_of(t, row)[column + 1];
-
-    return isnan(v) || t->column[column].kind != COLUMN_CATEGORY ? v : t->column[column].seen[(int)v]->place;
+    return cell_value(&t->column[column], row_of(t, row)[column + 1]);
 }
 
 int64_t table_id(const Table *t, int column, int64_t row)
 {
-    const double v = table_value(t, column, row);
+    return cell_id(&t->column[column], row_of(t, row)[column + 1]);
+}
 
-    return t->column[column].kind == COLUMN_CATEGORY && !(v >= 0) ? t->column[column].n_known : (int64_t)v;
+bool cell_is_unseen(const Column *col, double cell)
+{
+    return col->kind == COLUMN_CATEGORY && col->at >= 0 && (isnan(cell) || col->seen[(int)cell]->place < 0);
+}
+
+void unseen_count(Unseen *u, const Column *col, double cell, int64_t line)
+{
+    if (!cell_is_unseen(col, cell) || u->rows++)
+        return;
+    u->line = line;
+    u->text = isnan(cell) ? col->unseen_text : col->seen[(int)cell]->text;
 }
 
 Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n)
 {
-    const Column *col = &t->column[column];
     Unseen u = { 0 };
 
-    for (int64_t i = 0; i < n && col->kind == COLUMN_CATEGORY; i++) {
-        const double code = row_of(t, row[i])[column + 1];
-
-        if ((!isnan(code) && col->seen[(int)code]->place >= 0) || col->at < 0)
-            continue;
-        if (!u.rows++) {
-            u.line = table_line(t, row[i]);
-            u.text = isnan(code) ? col->unseen_text : col->seen[(int)code]->text;
-        }
-    }
+    for (int64_t i = 0; i < n; i++)
+        unseen_count(&u, &t->column[column], row_of(t, row[i])[column + 1], table_line(t, row[i]));
     return u;
 }
 
-void table_column_features(const Table *t, int column, int64_t row, float *out)
+void cell_features(const Column *col, double cell, float *out)
 {
-    const Column *col = &t->column[column];
-    const double v = table_value(t, column, row);
+    const double v = cell_value(col, cell);
 
     if (!col->width)
         return;
@@ -224,6 +299,11 @@ void table_column_features(const Table *t, int column, int64_t row, float *out)
     }
     for (int i = 0; i < col->width; i++)
         out[i] = i == v;
+}
+
+void table_column_features(const Table *t, int column, int64_t row, float *out)
+{
+    cell_features(&t->column[column], row_of(t, row)[column + 1], out);
 }
 
 void table_features(const Table *t, int64_t row, float *out)

@@ -1,7 +1,8 @@
 /* Fitting of tables, as scikit-learn's SimpleImputer(strategy="median"), StandardScaler and OneHotEncoder do.
  *
  * Medians are selected exactly by counting, so a column needs no sorted copy: the numbers' bits, in an order that is
- * theirs (order_key), are found 11 at a time, from the highest, by counts of the rows that share those found so far. */
+ * theirs (order_key), are found 11 at a time, from the highest, by counts of the rows that share those found so far.
+ * Six passes over the rows do that for all columns at once; three more find categories, means and scales. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,8 +12,6 @@
 #include "tools/table/table.h"
 
 enum { KEY_BITS = 11, BUCKETS = 1 << KEY_BITS };
-
-static int64_t row_at(const int64_t *row, int64_t i) { return row ? row[i] : i; }
 
 /* Unsigned integers in the order of the numbers. */
 static uint64_t order_key(double v)
@@ -33,84 +32,159 @@ static double key_value(uint64_t key)
     return v;
 }
 
-/* The selection of a number of a column. */
+/* What a pass over the rows finds of a column of numbers. */
 typedef struct {
-    int64_t numbers, left; /* left: how many of those that share the bits are smaller */
-    uint64_t bits;         /* found so far */
-    int64_t up_to;         /* numbers up to the one that was found */
-    double found, next;    /* next: the smallest above */
-} Selection;
+    const Column *col;
+    int at;                /* of its cells in a row */
+    int64_t numbers, left; /* left: how many of those that share the bits are smaller than the one that is looked for */
+    uint64_t bits;         /* of it, found so far */
+    int64_t *count;        /* [BUCKETS] */
+    double found, next;    /* the number; the smallest above it */
+    double median, sum, squares, rest;
+} NumberFit;
 
-/* Adds the rows' numbers to a column's counts of the next `bits` bits, which end at `shift`. */
-static void count_keys(int64_t *count, const Table *t, int column, const Selection *s, const int64_t *row, int64_t n,
-                       int shift, int bits)
+/* The fit of all columns of numbers, in passes over the rows. */
+typedef struct {
+    Table *t;
+    NumberFit *number; /* [n] */
+    int n;
+    int64_t *count;  /* [n][BUCKETS] */
+    int shift, bits; /* the bits that a pass finds, and where they end */
+} Fit;
+
+/* ---- passes: each is a TableVisit ---- */
+
+/* Counts the rows of each category. */
+static void count_categories(void *user, const double *cells)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const double v = table_value(t, column, row_at(row, i));
-        const uint64_t key = isnan(v) ? 0 : order_key(v);
+    const Fit *f = user;
 
-        if (!isnan(v) && (shift + bits == 64 || key >> (shift + bits) == s->bits))
-            count[key >> shift & ((1 << bits) - 1)]++;
+    for (int i = 0; i < f->t->n; i++)
+        if (f->t->column[i].kind == COLUMN_CATEGORY && !isnan(cells[i + 1]))
+            f->t->column[i].seen[(int)cells[i + 1]]->rows++;
+}
+
+/* Counts the next bits of the numbers that share those found so far. */
+static void count_keys(void *user, const double *cells)
+{
+    const Fit *f = user;
+
+    for (int i = 0; i < f->n; i++) {
+        NumberFit *x = &f->number[i];
+        const double v = cells[x->at];
+        const uint64_t key = order_key(v);
+
+        if (!isnan(v) && (f->shift + f->bits == 64 || key >> (f->shift + f->bits) == x->bits))
+            x->count[key >> f->shift & ((1 << f->bits) - 1)]++;
     }
 }
 
-/* The median of a column's numbers, of which there is one. */
-static void fit_median(Table *t, int column, const int64_t *row, int64_t n, int64_t *count)
+static void find_next(void *user, const double *cells)
 {
-    Selection s = { .next = (double)INFINITY };
+    const Fit *f = user;
 
-    for (int64_t i = 0; i < n; i++)
-        s.numbers += !isnan(table_value(t, column, row_at(row, i)));
-    s.left = (s.numbers - 1) / 2;
-    for (int shift = 64; shift > 0;) {
-        const int bits = shift < KEY_BITS ? shift : KEY_BITS;
-        uint64_t b = 0;
+    for (int i = 0; i < f->n; i++) {
+        NumberFit *x = &f->number[i];
+        const double v = cells[x->at];
 
-        shift -= bits;
-        memset(count, 0, BUCKETS * sizeof *count);
-        count_keys(count, t, column, &s, row, n, shift, bits);
-        for (; b + 1 < (uint64_t)1 << bits && count[b] <= s.left; b++)
-            s.left -= count[b];
-        s.bits = s.bits << bits | b;
+        x->next = v > x->found && v < x->next ? v : x->next;
     }
-    s.found = key_value(s.bits);
-    for (int64_t i = 0; i < n; i++) {
-        const double v = table_value(t, column, row_at(row, i));
-
-        s.up_to += v <= s.found;
-        if (v > s.found && v < s.next)
-            s.next = v;
-    }
-    if (s.numbers % 2 || s.up_to > s.numbers / 2)
-        s.next = s.found;
-    t->column[column].median = s.next == s.found ? s.found : (s.found + s.next) / 2;
 }
 
-/* Mean and scale over all rows, with the median for missing numbers.  A column without a spread beyond rounding has the
- * scale 1, by scikit-learn's bound. */
-static void fit_scale(Table *t, int column, const int64_t *row, int64_t n)
+static void add_numbers(void *user, const double *cells)
 {
-    Column *col = &t->column[column];
+    const Fit *f = user;
+
+    for (int i = 0; i < f->n; i++) {
+        NumberFit *x = &f->number[i];
+
+        x->sum += isnan(cells[x->at]) ? x->median : cells[x->at];
+    }
+}
+
+static void add_squares(void *user, const double *cells)
+{
+    const Fit *f = user;
+
+    for (int i = 0; i < f->n; i++) {
+        NumberFit *x = &f->number[i];
+        const double d = (isnan(cells[x->at]) ? x->median : cells[x->at]) - x->col->mean;
+
+        x->squares += d * d;
+        x->rest += d; /* what the mean's rounding left */
+    }
+}
+
+/* ---- what they find ---- */
+
+/* Takes the counted bits: those of the number that is looked for.  Returns how many numbers share them. */
+static int64_t take_bits(NumberFit *x, int bits, bool first)
+{
+    uint64_t b = 0;
+
+    for (int64_t i = 0; first && i < BUCKETS; i++)
+        x->numbers += x->count[i];
+    if (first)
+        x->left = (x->numbers - 1) / 2;
+    for (; b + 1 < (uint64_t)1 << bits && x->count[b] <= x->left; b++)
+        x->left -= x->count[b];
+    x->bits = x->bits << bits | b;
+    return x->count[b];
+}
+
+/* Finds the medians of all columns that have numbers. */
+static void fit_medians(Fit *f, const int64_t *row, int64_t n)
+{
+    bool between = false; /* a median lies between two numbers */
+
+    for (f->shift = 64; f->shift > 0;) {
+        f->bits = f->shift < KEY_BITS ? f->shift : KEY_BITS;
+        f->shift -= f->bits;
+        memset(f->count, 0, (size_t)f->n * BUCKETS * sizeof *f->count);
+        table_visit(f->t, row, n, count_keys, f);
+        for (int i = 0; i < f->n; i++) {
+            NumberFit *x = &f->number[i];
+            const int64_t same = take_bits(x, f->bits, f->shift + f->bits == 64);
+
+            x->found = key_value(x->bits);
+            /* an even number of them, of which the lower half ends with this one */
+            x->next = x->numbers % 2 || same - x->left > 1 ? x->found : (double)INFINITY;
+            between |= !f->shift && x->next > x->found;
+        }
+    }
+    if (between)
+        table_visit(f->t, row, n, find_next, f);
+    for (int i = 0; i < f->n; i++) {
+        NumberFit *x = &f->number[i];
+
+        x->median = x->next == x->found ? x->found : (x->found + x->next) / 2;
+    }
+}
+
+/* Finds means and scales over all rows, with the median for missing numbers.  A column without a spread beyond rounding
+ * has the scale 1, by scikit-learn's bound. */
+static void fit_scales(Fit *f, const int64_t *row, int64_t n)
+{
     const double eps = DBL_EPSILON, count = (double)n;
-    double sum = 0, squares = 0, rest = 0, variance;
 
-    for (int64_t i = 0; i < n; i++) {
-        const double v = table_value(t, column, row_at(row, i));
+    table_visit(f->t, row, n, add_numbers, f);
+    for (int i = 0; i < f->n; i++) {
+        Column *col = &f->t->column[f->number[i].at - 1];
 
-        sum += isnan(v) ? col->median : v;
+        col->median = f->number[i].median;
+        col->mean = f->number[i].sum / count;
     }
-    col->mean = sum / count;
-    for (int64_t i = 0; i < n; i++) {
-        const double v = table_value(t, column, row_at(row, i)), d = (isnan(v) ? col->median : v) - col->mean;
+    table_visit(f->t, row, n, add_squares, f);
+    for (int i = 0; i < f->n; i++) {
+        Column *col = &f->t->column[f->number[i].at - 1];
+        const NumberFit *x = &f->number[i];
+        const double variance = (x->squares - x->rest * x->rest / count) / count;
 
-        squares += d * d;
-        rest += d;
+        col->scale = sqrt(variance);
+        if (isfinite(variance) &&
+            !(variance > count * eps * variance + (count * col->mean * eps) * (count * col->mean * eps)))
+            col->scale = 1;
     }
-    variance = (squares - rest * rest / count) / count; /* `rest` is what the mean's rounding left */
-    col->scale = sqrt(variance);
-    if (isfinite(variance) &&
-        !(variance > count * eps * variance + (count * col->mean * eps) * (count * col->mean * eps)))
-        col->scale = 1;
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -127,21 +201,12 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Finds which categories the rows have, all that the file has for classes, and puts them in order. */
-static Status fit_categories(Table *t, int column, const int64_t *row, int64_t n)
+/* Puts the categories that rows have, all that the file has for classes, in order. */
+static Status order_categories(Table *t, Column *col)
 {
-    Column *col = &t->column[column];
     bool numbers = col->target;
     double v;
 
-    for (int k = 0; k < col->n_seen; k++)
-        col->seen[k]->rows = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double code = t->cell[row_at(row, i) * (t->n + 1) + column + 1];
-
-        if (!isnan(code))
-            col->seen[(int)code]->rows++;
-    }
     col->n_known = 0;
     if (!(col->known = ARENA_NEW(t->arena, Category *, col->n_seen + 1)))
         return FAIL_NOMEM();
@@ -158,33 +223,60 @@ static Status fit_categories(Table *t, int column, const int64_t *row, int64_t n
     return ST_OK;
 }
 
+static Status fit_categories(Fit *f, const int64_t *row, int64_t n)
+{
+    Status st = ST_OK;
+
+    for (int i = 0; i < f->t->n; i++)
+        for (int k = 0; k < f->t->column[i].n_seen; k++)
+            f->t->column[i].seen[k]->rows = 0;
+    table_visit(f->t, row, n, count_categories, f);
+    for (int i = 0; i < f->t->n && !st; i++)
+        if (f->t->column[i].kind == COLUMN_CATEGORY)
+            st = order_categories(f->t, &f->t->column[i]);
+    return st;
+}
+
+Status table_order_classes(Table *t)
+{
+    return t->target >= 0 && t->column[t->target].kind == COLUMN_CATEGORY ? order_categories(t, &t->column[t->target])
+                                                                          : ST_OK;
+}
+
+/* Fits the columns of numbers. */
+static void fit_numbers(Fit *f, const int64_t *row, int64_t n, Problems *wrong)
+{
+    fit_medians(f, row, n);
+    for (int i = 0; i < f->n; i++)
+        if (!f->number[i].numbers)
+            problems_add(wrong, "column '%.60s' holds no number in the training rows: drop=%.60s",
+                         f->number[i].col->name, f->number[i].col->name);
+    if (wrong->n)
+        return;
+    fit_scales(f, row, n);
+    for (int i = 0; i < f->n; i++)
+        if (!isfinite(f->number[i].col->scale) || !isfinite(f->number[i].col->mean))
+            problems_add(wrong, "column '%.60s' holds numbers too large to be standardised", f->number[i].col->name);
+}
+
 Status table_fit(Table *t, const int64_t *row, int64_t n)
 {
-    int64_t *count = calloc(BUCKETS, sizeof *count);
+    Fit f = { .t = t, .number = calloc((size_t)t->n + 1, sizeof *f.number) };
     Problems wrong = { 0 };
-    Status st = count ? ST_OK : FAIL_NOMEM();
+    Status st = f.number ? ST_OK : FAIL_NOMEM();
 
-    for (int i = 0; i < t->n && !st; i++) {
-        const Column *col = &t->column[i];
-        int64_t numbers = 0;
-
-        if (col->kind == COLUMN_CATEGORY)
-            st = fit_categories(t, i, row, n);
-        if (col->kind != COLUMN_NUMERIC || col->target)
-            continue;
-        for (int64_t k = 0; k < n && !numbers; k++)
-            numbers += !isnan(table_value(t, i, row_at(row, k)));
-        if (!numbers) {
-            problems_add(&wrong, "column '%.60s' holds no number in the training rows: drop=%.60s", col->name,
-                         col->name);
-            continue;
-        }
-        fit_median(t, i, row, n, count);
-        fit_scale(t, i, row, n);
-        if (!isfinite(col->scale) || !isfinite(col->mean))
-            problems_add(&wrong, "column '%.60s' holds numbers too large to be standardised", col->name);
-    }
-    free(count);
+    for (int i = 0; i < t->n && !st; i++)
+        if (t->column[i].kind == COLUMN_NUMERIC && !t->column[i].target)
+            f.number[f.n++] = (NumberFit){ .col = &t->column[i], .at = i + 1 };
+    if (!st && !(f.count = malloc(((size_t)f.n + 1) * BUCKETS * sizeof *f.count)))
+        st = FAIL_NOMEM();
+    for (int i = 0; i < f.n && !st; i++)
+        f.number[i].count = f.count + (size_t)i * BUCKETS;
+    st = st ? st : fit_categories(&f, row, n);
+    if (!st && f.n)
+        fit_numbers(&f, row, n, &wrong);
+    free(f.count);
+    free(f.number);
     if (st) {
         free(wrong.text);
         return st;

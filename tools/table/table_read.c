@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "graph/base/numtext.h"
 #include "tools/data/data.h"
@@ -403,7 +405,10 @@ static Status store_table(Table *t, Csv *c, int width, bool fitted, const TableO
         fclose(to);
         return st;
     }
+    t->file = dup(fileno(to));
     TRY(map_stream(&t->cells, to, t->path));
+    if (t->file < 0)
+        return FAIL(E_IO, "%s: cannot keep its cells: %s", t->path, strerror(errno));
     t->cell = (const double *)(const void *)t->cells.data;
     return ST_OK;
 }
@@ -418,7 +423,7 @@ static Status table_create(Table **out, const char *path)
         return FAIL_NOMEM();
     }
     t->arena = a;
-    t->target = -1;
+    t->target = t->file = -1;
     *out = t;
     return ST_OK;
 }
@@ -428,6 +433,8 @@ void table_free(Table *t)
     if (!t)
         return;
     mapped_close(&t->cells);
+    if (t->file >= 0)
+        close(t->file);
     arena_free(t->arena);
 }
 
