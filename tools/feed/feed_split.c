@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
+#include "graph/base/hash_table.h"
+#include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 #include "tools/feed/feed.h"
 
@@ -46,32 +47,7 @@ Status feed_limit(Feed *f, const Args *a, const char *flag)
     return ST_OK;
 }
 
-/* ---- --val-split ---- */
-
-/* A row with its sort keys: its class, and a number that the seed draws for it. */
-typedef struct {
-    int64_t class;
-    uint64_t drawn;
-    int64_t row;
-} Drawn;
-
-static int compare_drawn(const void *a, const void *b)
-{
-    const Drawn *x = a, *y = b;
-
-    if (x->class != y->class)
-        return (x->class > y->class) - (x->class < y->class);
-    if (x->drawn != y->drawn)
-        return (x->drawn > y->drawn) - (x->drawn < y->drawn);
-    return (x->row > y->row) - (x->row < y->row);
-}
-
-static int compare_rows(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
+/* ---- classes ---- */
 
 /* Whether the array has a whole number for each sample. */
 static bool numbers_samples(const Feed *f, const Array *x)
@@ -107,6 +83,110 @@ static const Array *class_array(const Feed *f, const Args *a)
             return NULL;
     }
     return x && numbers_samples(f, x) ? x : NULL;
+}
+
+/* How many samples have a class number, and what --val-split does with them. */
+typedef struct {
+    int64_t number, n;
+    int64_t held;   /* how many are held back */
+    int64_t drawn;  /* of how many the draw is up to `bound` */
+    uint64_t bound; /* draws up to here are looked at */
+    int64_t at;
+} ClassCount;
+
+/* The class numbers of samples. */
+typedef struct {
+    Arena *arena;
+    HashTable index;
+    ClassCount **class; /* [n] ascending */
+    size_t n, room;
+} ClassCounts;
+
+/* A HashSame. */
+static bool same_number(const void *item, const void *key)
+{
+    return ((const ClassCount *)item)->number == *(const int64_t *)key;
+}
+
+static int compare_class(const void *a, const void *b)
+{
+    const ClassCount *x = *(ClassCount *const *)a, *y = *(ClassCount *const *)b;
+
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static ClassCount *find_class(const ClassCounts *c, int64_t number)
+{
+    return (ClassCount *)(uintptr_t)hash_table_find(&c->index, hash_mix((uint64_t)number), same_number, &number);
+}
+
+static Status count_class(ClassCounts *c, int64_t number)
+{
+    ClassCount *found = c->index.cap ? find_class(c, number) : NULL, **grown;
+
+    if (!found) {
+        grown = arena_grow(c->arena, c->class, sizeof *grown, c->n, &c->room);
+        if (!grown || !(found = ARENA_NEW(c->arena, ClassCount, 1)) || !hash_table_reserve(&c->index, c->arena))
+            return FAIL_NOMEM();
+        c->class = grown;
+        c->class[c->n++] = found;
+        *found = (ClassCount){ .number = number };
+        hash_table_add(&c->index, hash_mix((uint64_t)number), found);
+    }
+    found->n++;
+    return ST_OK;
+}
+
+/* The class of a row; 0 without classes. */
+static int64_t class_of(const Array *class, int64_t row)
+{
+    int64_t number = 0;
+
+    if (class)
+        array_gather(class, &row, 1, DPX_INT64, &number);
+    return number;
+}
+
+/* Counts the classes of all samples, whose arena the caller frees; with `positive` those from 0 on. */
+static Status count_classes(ClassCounts *c, const Dataset *d, const Array *class, bool positive)
+{
+    if (!(c->arena = arena_create()))
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < d->samples; i++) {
+        const int64_t number = class_of(class, dataset_row(d, i));
+
+        if (number >= 0 || !positive)
+            TRY(count_class(c, number));
+    }
+    qsort(c->class, c->n, sizeof *c->class, compare_class);
+    return ST_OK;
+}
+
+/* ---- --val-split ---- */
+
+/* A row with its sort keys: its class, and a number that the seed draws for it or for its group. */
+typedef struct {
+    int64_t class;
+    uint64_t drawn;
+    int64_t row;
+} Drawn;
+
+static int compare_drawn(const void *a, const void *b)
+{
+    const Drawn *x = a, *y = b;
+
+    if (x->class != y->class)
+        return (x->class > y->class) - (x->class < y->class);
+    if (x->drawn != y->drawn)
+        return (x->drawn > y->drawn) - (x->drawn < y->drawn);
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
 }
 
 /* How --val-split divides. */
@@ -168,80 +248,149 @@ static Status read_split(Split *out, const Feed *f, const char *text)
     return ST_OK;
 }
 
-/* Divides the sorted rows: of each class the share that --val-split asks for, rounded so that the sum over all classes
- * is right; each class keeps a sample to train on.  Returns how many are held back, which are first in row[n]. */
-static int64_t divide(int64_t *row, const Drawn *drawn, int64_t n, double part)
+/* Decides how many rows of each class are held back: the part that --val-split asks for, rounded so that the sum over
+ * all classes is right; each class keeps a sample to train on.  The smallest draws are held back, which are found among
+ * those up to a bound that is likely to be enough. */
+static void share_out(ClassCounts *c, double part, bool groups)
 {
-    int64_t held = 0, kept = n;
+    int64_t from = 0;
 
-    for (int64_t from = 0, to; from < n; from = to) {
-        int64_t most;
+    for (size_t i = 0; i < c->n; i++) {
+        ClassCount *x = c->class[i];
+        const int64_t to = from + x->n,
+                      most = (int64_t)floor((double)to * part + 0.5) - (int64_t)floor((double)from * part + 0.5);
+        double bound;
 
-        for (to = from; to < n && drawn[to].class == drawn[from].class;)
-            to++;
-        most = (int64_t)floor((double)to * part + 0.5) - (int64_t)floor((double)from * part + 0.5);
-        most = most < to - from ? most : to - from - 1;
-        for (int64_t i = from; i < to; i++)
-            row[i < from + most ? held++ : --kept] = drawn[i].row;
+        x->held = most < x->n || groups ? most : x->n - 1;
+        bound = ((double)x->held + 6 * sqrt((double)x->held) + 8) / (double)x->n;
+        x->bound = bound >= 1 ? UINT64_MAX : (uint64_t)ldexp(bound, 64);
+        from = to;
     }
-    qsort(row, (size_t)held, sizeof *row, compare_rows);
-    qsort(row + held, (size_t)(n - held), sizeof *row, compare_rows);
-    return held;
 }
 
-/* Divides rows that are sorted by group: holds back whole groups until they have the part that is asked for. */
-static int64_t divide_groups(int64_t *row, const Drawn *drawn, int64_t n, double part)
+/* How rows are drawn. */
+typedef struct {
+    const Split *how;
+    const Array *class; /* NULL: there are no classes */
+    uint64_t seed;
+    uint64_t last; /* of groups: the largest draw, of the group that is always trained on */
+    ClassCounts counts;
+    Drawn *row; /* [n] rows whose draw is up to their class's bound */
+    size_t n, room;
+} Draw;
+
+static uint64_t draw_of(const Draw *d, int64_t row)
 {
-    const int64_t wanted = (int64_t)floor((double)n * part + 0.5);
-    int64_t held = 0, last = n; /* where the last group begins, which is trained on */
-
-    while (last > 0 && (last == n || drawn[last - 1].drawn == drawn[n - 1].drawn))
-        last--;
-    while (held < last && (held < wanted || (held && drawn[held].drawn == drawn[held - 1].drawn)))
-        held++;
-    for (int64_t i = 0; i < n; i++)
-        row[i] = drawn[i].row;
-    qsort(row, (size_t)held, sizeof *row, compare_rows);
-    qsort(row + held, (size_t)(n - held), sizeof *row, compare_rows);
-    return held;
+    return hash_draw(d->seed, 0, d->how->group ? class_of(d->how->group, row) : row);
 }
 
-/* Holds back a part of the samples; the rest becomes the data set's index. */
+/* Draws the rows that may be held back.  *enough: there are as many of each class as are wanted; else its bound is
+ * twice as large now. */
+static Status draw_rows(bool *enough, Draw *d, int64_t samples)
+{
+    d->n = 0;
+    *enough = true;
+    for (int64_t row = 0; row < samples; row++) {
+        ClassCount *x = find_class(&d->counts, class_of(d->class, row));
+        const uint64_t drawn = draw_of(d, row);
+        Drawn *grown;
+
+        if (drawn > x->bound || (d->how->group && drawn == d->last))
+            continue;
+        if (!(grown = heap_reserve(d->row, sizeof *grown, d->n + 1, &d->room)))
+            return FAIL_NOMEM();
+        d->row = grown;
+        d->row[d->n++] = (Drawn){ x->number, drawn, row };
+        x->drawn++;
+    }
+    for (size_t i = 0; i < d->counts.n; i++) {
+        ClassCount *x = d->counts.class[i];
+
+        if (x->drawn < x->held && x->bound < UINT64_MAX) {
+            *enough = false;
+            x->bound = x->bound > UINT64_MAX / 2 ? UINT64_MAX : 2 * x->bound;
+        }
+        x->drawn = 0;
+    }
+    return ST_OK;
+}
+
+/* Finds the rows that are held back, in ascending order; *out is on the heap. */
+static Status find_held(int64_t **out, int64_t *n, Draw *d, int64_t samples)
+{
+    bool enough = false;
+
+    share_out(&d->counts, d->how->part, d->how->group != NULL);
+    for (int64_t row = 0; row < samples && d->how->group; row++)
+        d->last = draw_of(d, row) > d->last ? draw_of(d, row) : d->last;
+    while (!enough)
+        TRY(draw_rows(&enough, d, samples));
+    qsort(d->row, d->n, sizeof *d->row, compare_drawn);
+    if (!(*out = malloc(d->n * sizeof **out + 1)))
+        return FAIL_NOMEM();
+    *n = 0;
+    for (size_t i = 0, begin = 0; i < d->n; i++) { /* begin: of the class */
+        const int64_t most = find_class(&d->counts, d->row[i].class)->held;
+        bool whole; /* it belongs to the last group of which rows are held back */
+
+        begin = i && d->row[i].class == d->row[i - 1].class ? begin : i;
+        whole = d->how->group && most && (int64_t)(i - begin) >= most &&
+                d->row[i].drawn == d->row[begin + (size_t)most - 1].drawn;
+        if ((int64_t)(i - begin) < most || whole)
+            (*out)[(*n)++] = d->row[i].row;
+    }
+    qsort(*out, (size_t)*n, sizeof **out, compare_rows);
+    return ST_OK;
+}
+
+/* Holds back the rows held[0..n), which ascend; the rest becomes the data set's index. */
+static Status hold_back(Feed *f, const int64_t *held, int64_t n)
+{
+    const int64_t samples = f->data->samples;
+    int64_t *rest = malloc((size_t)(samples - n) * sizeof *rest + 1), kept = 0;
+    Status st = rest ? dataset_view(&f->held, f->data, held, n) : FAIL_NOMEM();
+
+    if (st) {
+        free(rest);
+        return st;
+    }
+    for (int64_t row = 0, k = 0; row < samples; row++)
+        if (k < n && held[k] == row)
+            k++;
+        else
+            rest[kept++] = row;
+    f->data->index = rest;
+    f->data->samples = samples - n;
+    return ST_OK;
+}
+
 static Status split_samples(Feed *f, const Args *a, const Split *s)
 {
-    const uint64_t seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
-    const Array *class = s->last || s->group ? NULL : class_array(f, a);
-    const int64_t n = f->data->samples;
-    Drawn *drawn = calloc((size_t)n, sizeof *drawn);
-    int64_t *row = malloc((size_t)n * sizeof *row), held = 0;
-    Status st = drawn && row ? ST_OK : FAIL_NOMEM();
+    const int64_t samples = f->data->samples;
+    Draw d = { .how = s, .seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10) };
+    int64_t *held = NULL, n = 0;
+    Status st = ST_OK;
 
-    for (int64_t i = 0; i < n && !st; i++) {
-        int64_t number = i;
-
-        if (s->group)
-            array_gather(s->group, &i, 1, DPX_INT64, &number);
-        drawn[i] = (Drawn){ .drawn = s->last ? (uint64_t)(n - i) : hash_draw(seed, 0, number), .row = i };
-        if (class)
-            array_gather(class, &i, 1, DPX_INT64, &drawn[i].class);
+    d.class = s->last || s->group ? NULL : class_array(f, a);
+    if (s->last) {
+        n = (int64_t)floor((double)samples * s->part + 0.5);
+        n = n < samples ? n : samples - 1;
+        if (!(held = malloc((size_t)n * sizeof *held + 1)))
+            return FAIL_NOMEM();
+        for (int64_t i = 0; i < n; i++)
+            held[i] = samples - n + i;
+    } else if (!(st = count_classes(&d.counts, f->data, d.class, false))) {
+        st = find_held(&held, &n, &d, samples);
     }
-    if (!st) {
-        qsort(drawn, (size_t)n, sizeof *drawn, compare_drawn);
-        held = s->group ? divide_groups(row, drawn, n, s->part) : divide(row, drawn, n, s->part);
-        if (!held)
-            st = FAIL(E_INVALID, "--val-split %s: of %lld samples it leaves none to evaluate on",
-                      args_value(a, "val-split"), (long long)n);
-    }
-    if (!st)
-        st = dataset_view(&f->held, f->data, row, held);
-    if (!st) {
-        memmove(row, row + held, (size_t)(n - held) * sizeof *row);
-        f->data->index = row;
-        f->data->samples = n - held;
-        row = NULL;
-    }
-    free(drawn);
-    free(row);
+    if (!st && !n)
+        st = FAIL(E_INVALID, "--val-split %s: of %lld samples it leaves none to evaluate on",
+                  args_value(a, "val-split"), (long long)samples);
+    st = st ? st : hold_back(f, held, n);
+    if (s->group)
+        mapped_forget(&s->group->map); /* its numbers are not needed again */
+    arena_free(d.counts.arena);
+    free(d.row);
+    free(held);
     return st;
 }
 
@@ -280,7 +429,7 @@ void feed_take_held(Feed *out, Feed *train)
     train->held = NULL;
 }
 
-/* ---- classes ---- */
+/* ---- strata ---- */
 
 void strata_free(Strata *s)
 {
@@ -292,33 +441,36 @@ void strata_free(Strata *s)
 Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, const char *flag)
 {
     const Array *class = class_array(f, a);
-    const int64_t n = f->data->samples;
-    Strata s = { .begin = malloc(((size_t)n + 1) * sizeof *s.begin), .sample = malloc((size_t)n * sizeof *s.sample) };
-    int64_t *numbers = malloc((size_t)n * sizeof *numbers), kept = 0;
-    Drawn *drawn = calloc((size_t)n, sizeof *drawn);
-    Status st = s.begin && s.sample && numbers && drawn ? ST_OK : FAIL_NOMEM();
+    ClassCounts c = { 0 };
+    Strata s = { 0 };
+    int64_t *numbers = NULL, kept = 0;
+    Status st = class ? count_classes(&c, f->data, class, true) /* others, such as --ignore-index, are no class */
+                      : FAIL(E_INVALID, "--%s: expected a target of class numbers, one for each sample", flag);
 
-    if (!st && !class)
-        st = FAIL(E_INVALID, "--%s: expected a target of class numbers, one for each sample", flag);
-    for (int64_t i = 0; i < n && !st; i++) {
-        const int64_t row = dataset_row(f->data, i);
-
-        array_gather(class, &row, 1, DPX_INT64, &drawn[kept].class);
-        drawn[kept].row = i;
-        kept += drawn[kept].class >= 0; /* others, such as --ignore-index, are no class */
-    }
-    if (!st && !kept)
+    if (!st && !c.n)
         st = FAIL(E_INVALID, "--%s: the target has no class number", flag);
-    if (!st)
-        qsort(drawn, (size_t)kept, sizeof *drawn, compare_drawn);
-    for (int64_t i = 0; i < kept && !st; i++) {
-        if (!i || drawn[i].class != drawn[i - 1].class) {
-            numbers[s.classes] = drawn[i].class;
-            s.begin[s.classes++] = i;
-        }
-        s.sample[i] = drawn[i].row;
+    for (size_t i = 0; i < c.n && !st; i++) {
+        c.class[i]->at = kept;
+        kept += c.class[i]->n;
     }
-    free(drawn);
+    if (!st) {
+        s = (Strata){ .classes = (int64_t)c.n,
+                      .begin = malloc((c.n + 1) * sizeof *s.begin),
+                      .sample = malloc((size_t)kept * sizeof *s.sample) };
+        numbers = malloc(c.n * sizeof *numbers);
+        st = s.begin && s.sample && numbers ? ST_OK : FAIL_NOMEM();
+    }
+    for (size_t i = 0; i < c.n && !st; i++) {
+        s.begin[i] = c.class[i]->at;
+        numbers[i] = c.class[i]->number;
+    }
+    for (int64_t i = 0; i < f->data->samples && !st; i++) {
+        const int64_t of = class_of(class, dataset_row(f->data, i));
+
+        if (of >= 0)
+            s.sample[find_class(&c, of)->at++] = i;
+    }
+    arena_free(c.arena);
     if (st) {
         free(numbers);
         strata_free(&s);
