@@ -270,6 +270,8 @@ DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) D
  * which rank 0 receives: the bytes of each rank. */
 DPX_API dpx_status dpx_world_gather(dpx_world *world, const void *mine, size_t bytes, void **all,
                                     size_t *size) DPX_CHECKED;
+/* Copies `data` of rank `root` to all; every process calls it, with as many bytes. */
+DPX_API dpx_status dpx_world_share(dpx_world *world, int root, void *data, size_t bytes) DPX_CHECKED;
 DPX_API void dpx_world_set_purpose(dpx_world *world, const char *what); /* of later exchanges, for timeout messages */
 /* Trainers created with these options train in the world, which must outlive them; NULL: in this process alone. */
 DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);

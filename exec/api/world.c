@@ -119,6 +119,17 @@ dpx_status dpx_world_gather(dpx_world *w, const void *mine, size_t bytes, void *
     return (dpx_status)world_gather(w->world, mine, bytes, all, size);
 }
 
+dpx_status dpx_world_share(dpx_world *w, int root, void *data, size_t bytes)
+{
+    NEED(w, "world");
+    NEED(data, "data");
+    if (root < 0 || root >= world_size(w->world))
+        return (dpx_status)FAIL(E_INVALID, "%s: root is %d: expected 0 to %d", __func__, root,
+                                world_size(w->world) - 1);
+    world_set_purpose(w->world, "%s", *w->purpose ? w->purpose : __func__);
+    return world_size(w->world) == 1 ? DPX_OK : (dpx_status)world_share(w->world, root, data, bytes);
+}
+
 void dpx_options_set_world(dpx_options *o, dpx_world *w)
 {
     if (o)

@@ -94,6 +94,8 @@ typedef struct {
     X(gather_mine, "dpx_world_gather: mine", dpx_world_gather(a->w, NULL, 0, &a->all, a->size))                        \
     X(gather_all, "dpx_world_gather: all", dpx_world_gather(a->w, "", 0, NULL, a->size))                               \
     X(gather_size, "dpx_world_gather: size", dpx_world_gather(a->w, "", 0, &a->all, NULL))                             \
+    X(share_world, "dpx_world_share: world", dpx_world_share(NULL, 0, &a->number, sizeof a->number))                   \
+    X(share_data, "dpx_world_share: data", dpx_world_share(a->w, 0, NULL, 1))                                          \
     X(devices_out, "dpx_devices: out", dpx_devices(NULL, 1, &a->n))                                                    \
     X(devices_max, "max is -1", dpx_devices(&a->device, -1, &a->n))                                                    \
     X(devices_n, "dpx_devices: n", dpx_devices(&a->device, 1, NULL))                                                   \

@@ -616,6 +616,9 @@ static void test_alone(void)
     if (CHECK_DPX(dpx_world_gather(w, "bytes", 5, &all, &size)))
         CU_ASSERT(size == 5 && !memcmp(all, "bytes", 5));
     free(all);
+    CHECK_DPX(dpx_world_share(w, 0, &most, sizeof most));
+    CU_ASSERT_EQUAL(most, 7);
+    CHECK_FAILS(E_INVALID, "root is 1: expected 0 to 0", (Status)dpx_world_share(w, 1, &most, sizeof most));
     dpx_world_abort(w, "nobody hears it");
     dpx_world_leave(w);
 }

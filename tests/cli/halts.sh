@@ -100,6 +100,16 @@ done <"$DIR/kinds"
 wait
 while read -r turn name; do told "stop-$turn" 137 "$late" "$(like "$name")"; done <"$DIR/kinds"
 
+# ---- a table, which rank 0 fits for all ----
+
+awk 'BEGIN { for (r = 0; r < 45; r++) { for (i = 0; i < 64; i++) printf "%s,", r ? (r * i) % 17 : "x" i; print r ? r % 10 : "target" } }' >"$DIR/table.csv"
+table=(timeout 90 "$dpexec" launch -n 3 -- models/mlp.onnx --data "$DIR/table.csv" --val-split 0.2 --loss cross-entropy --steps 1 --lr 0.01
+    --threads 1 --quiet --world-timeout 30 --out)
+for k in {1..8}; do halted "table-$k" "$k" $KILL "${table[@]}" "$DIR/run-table-$k" & done
+wait
+for k in {1..8}; do check "a table, exchange $k" grep -qF "$gone" "$DIR/table-$k.err"; done
+check 'the fit is waited for' grep -qF 'what rank 0 fits' "$DIR"/table-{1..8}.err
+
 # ---- a meeting place ----
 
 # met NAME SIGNAL KIND: the first time.

@@ -95,19 +95,30 @@ for run in workers three resumed; do
     check "$run: the same preprocessing" cmp one/preprocess.onnx $run/preprocess.onnx
 done
 
-# Processes whose files differ fit differently: no step is made.  A cell changes a mean; a name changes what is kept.
+# Rank 0 fits for all processes, which must have the same rows: all of them name the rank whose file differs, before a step is made.
 sed '3s/^[^,]*,/99,/' price.csv >cell.csv
 sed 's/,Oslo,/,Olso,/' price.csv >city.csv
-for other in cell city; do
-    check "$other.csv differs" differ price.csv $other.csv
+sed '$d' price.csv >short.csv
+sed '1s/size/area/' price.csv >name.csv
+for other in "cell rows '60, of digest" "city rows '60, of digest" "short rows '59, of digest" "name columns '4: 'age', 'area', 'city', 'price''"; do
+    file=${other%% *}
+    check "$file.csv differs" differ price.csv "$file.csv"
     next_port
-    start 0 2 train line.onnx --data csv:price.csv,target=price --loss mse --optimizer sgd --threads 1 --quiet --out $other-0
-    start 1 2 train line.onnx --data csv:$other.csv,target=price --loss mse --optimizer sgd --threads 1 --quiet
+    for rank in 0 1 2; do
+        data=price.csv
+        [ $rank != 1 ] || data=$file.csv
+        start $rank 3 train line.onnx --data "csv:$data,target=price" --loss mse --optimizer sgd --threads 1 --quiet --out "$file-$rank"
+    done
     wait
-    for rank in 0 1; do
-        tells $rank 2 "the processes were started with different settings: rank 1 has --data of digest '"
+    for rank in 0 1 2; do
+        tells $rank 2 "the processes were started with different settings: rank 1 has --data ${other#* }"
     done
 done
+next_port
+start 0 2 train line.onnx --data csv:price.csv,target=price --loss mse --optimizer sgd --threads 1 --quiet --out bad-0
+start 1 2 train line.onnx --data csv:bad.csv,target=price,numeric=size --loss mse --optimizer sgd --threads 1 --quiet
+wait
+tells 0 1 "rank 1 of 2: bad.csv: line 3, column 'size': expected a number, found 'abc'"
 
 # Inputs that are called as columns.
 check "named inputs" "$dpexec" train named.onnx --data csv:price.csv,target=price "${how[@]}" --out named

@@ -65,6 +65,14 @@ struct Array {
     uint32_t checksum;
 };
 
+/* What processes compare before one of them fits a source for all: "rows" and their number. */
+typedef struct {
+    const char *name;
+    char text[160];
+} DataFact;
+
+enum { MOST_DATA_FACTS = 4 };
+
 struct Dataset {
     Array *array;
     int n;
@@ -78,6 +86,8 @@ struct Dataset {
     char *note;        /* a line for the log, on the heap; NULL: none */
     char **class_name; /* [classes] names of the target's classes, in order; NULL: they have none */
     int64_t classes;
+    DataFact fact[MOST_DATA_FACTS];
+    int facts;
     void *maker; /* the format's own, which arrays with `fetch` share */
     void (*free_maker)(void *maker);
     Mapped archive; /* that arrays are read in */

@@ -1,4 +1,5 @@
 /* The csv format: a table whose columns are fitted on the training rows (tools/table/table.h). */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,18 @@ static Status note_unseen(Dataset *d, const TableSource *s, const int64_t *train
                : ST_OK;
 }
 
+/* Notes what the processes of a training compare: their rows and columns. */
+static void note_rows(Dataset *d, const Table *t)
+{
+    DataFact *rows = &d->fact[d->facts++], *columns = &d->fact[d->facts++];
+    char names[TABLE_NAMES];
+
+    *rows = (DataFact){ .name = "rows" };
+    *columns = (DataFact){ .name = "columns" };
+    snprintf(rows->text, sizeof rows->text, "%" PRId64 ", of digest %016" PRIx64, t->rows, t->digest);
+    snprintf(columns->text, sizeof columns->text, "%d: %.120s", t->n, table_names(names, t));
+}
+
 static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
 {
     TableOptions how = { .target = source_value(source, "target"),
@@ -295,6 +308,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     if (s->t->target < 0 && !how.lacks_target)
         return FAIL(E_INVALID, "%s: which column is the target? target=%.60s, or another column", source->text,
                     s->t->column[s->t->n - 1].name);
+    note_rows(d, s->t);
     TRY(add_arrays(d, s, c));
     if (s->text.column) /* behind the tensors */
         TRY(csv_text_add(d, &s->text, s->t, csv_input(c, s->text.input)));
@@ -315,11 +329,14 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
 static Status fit_csv(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)
 {
     TableSource *s = d->maker;
+    const json_t *fitted = json_object_get(c->fitted, fitted_key); /* by rank 0 */
 
     if (s->fitted)
         return ST_OK;
-    TRY(table_fit(s->t, row, n));
+    TRY(fitted ? table_take_fit(s->t, fitted) : table_fit(s->t, row, n));
     TRY(note_unseen(d, s, row, n));
+    if (fitted)
+        return finish_arrays(d, s, c);
     if (c->fitted && json_object_set_new(c->fitted, fitted_key, table_fitted(s->t)))
         return FAIL_NOMEM();
     if (c->fitted && s->text.column &&

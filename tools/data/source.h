@@ -79,7 +79,8 @@ struct DataFormat {
     /* Adds the arrays (dataset_add). */
     Status (*read)(Dataset *d, const Source *s, const SourceContext *c);
     /* (optional) Fits on rows row[0..n) of the training set, which ascend, or with NULL the first n; called once after
-     * `read`, when it is known which rows are trained on.  Arrays may get their final shapes here. */
+     * `read`, when it is known which rows are trained on.  Arrays may get their final shapes here.  Where several
+     * processes train, rank 0 fits, and the others are called with its facts in c->fitted, which they take. */
     Status (*fit)(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n);
     /* (optional) The line of the source's file where a row begins, from 1. */
     int64_t (*line)(const Dataset *d, int64_t row);

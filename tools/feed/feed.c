@@ -497,7 +497,7 @@ static void log_guessed(const Feed *f, const char *flag, const char *source, Pro
 
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
-    Feed f = { .model = model, .share = share };
+    Feed f = { .model = model, .share = share, .world = out->world };
     Problems wrong = { 0 };
     const char *source = out->data ? out->data->source.text : args_value(a, flag);
     bool plain = false, channels = false, with_channel;

@@ -13,6 +13,7 @@ typedef struct {
     json_t *fitted;         /* the facts that sources fitted (SourceContext); NULL: not read yet */
     const dpx_model *model; /* lent */
     Share share;
+    dpx_world *world; /* of training by several processes: rank 0 fits the source, and the others take it; lent */
     Field field[MAX_FIELDS];
     int n;
     const char *target;   /* the name of the target input, NULL when the loss needs none */

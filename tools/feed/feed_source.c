@@ -370,6 +370,41 @@ Status feed_read_source(Feed *f, const Args *a, const char *flag, const char *te
     return st ? st : dataset_read(&f->data, text, &c);
 }
 
+/* Compares the rows that the processes read, before one of them is fitted for all. */
+static Status agree_on_rows(const Feed *f, const char *flag)
+{
+    char name[64];
+
+    for (const DataFact *fact = f->data->fact; fact < f->data->fact + f->data->facts; fact++) {
+        snprintf(name, sizeof name, "--%s %s", flag, fact->name);
+        TRY((Status)dpx_world_note(f->world, name, fact->text));
+    }
+    return (Status)dpx_world_agree(f->world);
+}
+
+/* Gives the facts of rank 0 to all processes. */
+static Status share_fitted(Feed *f)
+{
+    const bool first = !dpx_world_rank(f->world);
+    char *text = first ? json_text(f->fitted, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    int64_t size = text ? (int64_t)strlen(text) : 0;
+    json_error_t why;
+    Status st = first && !text ? FAIL_NOMEM() : (Status)dpx_world_share(f->world, 0, &size, sizeof size);
+
+    if (!st && (size < 0 || size > MOST_FITTED))
+        st = FAIL(E_INVALID, "rank 0 fitted %lld bytes, expected at most %d", (long long)size, MOST_FITTED);
+    if (!st && !first && !(text = malloc((size_t)size + 1)))
+        st = FAIL_NOMEM();
+    st = st ? st : (Status)dpx_world_share(f->world, 0, text, (size_t)size);
+    if (!st && !first) {
+        json_decref(f->fitted);
+        f->fitted = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
+        st = f->fitted ? ST_OK : FAIL(E_IO, "what rank 0 fitted is no JSON: %s", why.text);
+    }
+    free(text);
+    return st;
+}
+
 Status feed_fit(Feed *f, const Args *a, const char *flag)
 {
     ContextInputs inputs;
@@ -377,8 +412,17 @@ Status feed_fit(Feed *f, const Args *a, const char *flag)
 
     if (!f->data->source.format->fit)
         return ST_OK;
+    if (f->world)
+        TRY(agree_on_rows(f, flag));
     TRY(make_context(&c, f, a, flag, &f->data->source, f->model, &inputs));
-    return dataset_fit(f->data, &c, f->data->index, f->data->samples);
+    if (!f->world || !dpx_world_rank(f->world))
+        TRY(dataset_fit(f->data, &c, f->data->index, f->data->samples));
+    if (!f->world)
+        return ST_OK;
+    dpx_world_set_purpose(f->world, "what rank 0 fits");
+    TRY(share_fitted(f));
+    c.fitted = f->fitted;
+    return dpx_world_rank(f->world) ? dataset_fit(f->data, &c, f->data->index, f->data->samples) : ST_OK;
 }
 
 enum { FEW_CORES = 4, CORES_OF_WORKER = 8 };

@@ -131,6 +131,8 @@ Status csv_next(bool *more, Csv *c)
     return ST_OK;
 }
 
+size_t csv_row_bytes(const Csv *c) { return (size_t)(c->cell[c->n - 1] - c->cell[0]) + strlen(c->cell[c->n - 1]) + 1; }
+
 void csv_rewind(Csv *c)
 {
     c->at = c->begin;

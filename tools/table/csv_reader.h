@@ -34,6 +34,8 @@ void csv_close(Csv *c); /* { 0 } is legal */
 /* Reads the next row; *more: there is one.  E_IO names file, line and column, from 1, of text that is no CSV in UTF-8.
  */
 Status csv_next(bool *more, Csv *c) CHECKED;
+/* The bytes of the last row's cells, one behind the other from the first on, with their zeros. */
+size_t csv_row_bytes(const Csv *c);
 /* Goes back to the first row. */
 void csv_rewind(Csv *c);
 const char *csv_delimiter_name(char delimiter); /* "comma", "semicolon", "tab", "pipe" */

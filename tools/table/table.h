@@ -73,7 +73,7 @@ typedef struct {
     int file; /* of the cells; -1: there is none yet */
     Mapped cells;
     const double *cell; /* [rows][n + 1]: the line of the file, then each column: NaN is missing; a category's code */
-    uint64_t digest;    /* of all cells and of the texts of categories */
+    uint64_t digest;    /* of the texts of all rows' cells */
 } Table;
 
 /* How a file is read; NULL: as it is found.  Lists join names by '+', and a name may hold '+'. */
@@ -102,6 +102,8 @@ void table_free(Table *t); /* NULL is legal */
 Status table_order_classes(Table *t) CHECKED;
 /* Fits medians, means, scales and categories in float64 on n rows, in that order; NULL: on all rows. */
 Status table_fit(Table *t, const int64_t *row, int64_t n) CHECKED;
+/* Takes what another process fitted on the same rows. */
+Status table_take_fit(Table *t, const json_t *fitted) CHECKED;
 /* What was fitted, as JSON to be kept beside a model.  NULL: no memory. */
 json_t *table_fitted(const Table *t);
 

@@ -48,25 +48,45 @@ json_t *table_fitted(const Table *t)
     return j;
 }
 
-static Status load_categories(Table *t, Column *col, const json_t *list)
+/* Loads the categories in their order; with `seen` they are among those that the rows have. */
+static Status load_categories(Table *t, Column *col, const json_t *list, bool seen)
 {
     const size_t n = json_array_size(list);
     Category *c;
 
     if (!json_is_array(list) || n > TABLE_MOST_CATEGORIES)
         return FAIL(E_IO, "column '%.60s': expected a list of at most %d categories", col->name, TABLE_MOST_CATEGORIES);
+    col->n_known = 0;
     if (!(col->known = ARENA_NEW(t->arena, Category *, n + 1)))
         return FAIL_NOMEM();
+    for (int i = 0; i < col->n_seen; i++)
+        col->seen[i]->place = -1;
     for (size_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(list, i));
 
-        if (!text || table_find_category(col, text))
+        c = text ? table_find_category(col, text) : NULL;
+        if (!text || (c ? !seen || c->place >= 0 : seen))
             return FAIL(E_IO, "column '%.60s': category %zu is no text of its own", col->name, i + 1);
-        TRY(table_category(&c, t, col, text));
+        if (!seen)
+            TRY(table_category(&c, t, col, text));
         c->place = col->n_known;
         col->known[col->n_known++] = c;
     }
     return ST_OK;
+}
+
+/* Loads what was fitted to a column; `seen` as load_categories. */
+static Status load_fit(Table *t, Column *col, const json_t *j, bool seen)
+{
+    if (col->kind == COLUMN_CATEGORY)
+        return load_categories(t, col, json_object_get(j, "categories"), seen);
+    col->median = json_number_value(json_object_get(j, "median"));
+    col->mean = json_number_value(json_object_get(j, "mean"));
+    if (json_object_get(j, "scale"))
+        col->scale = json_number_value(json_object_get(j, "scale"));
+    return isfinite(col->median) && isfinite(col->mean) && isfinite(col->scale) && col->scale > 0
+               ? ST_OK
+               : FAIL(E_IO, "column '%.60s': its median, mean or scale is no number, or not positive", col->name);
 }
 
 static Status load_column(Table *t, const json_t *j)
@@ -83,15 +103,23 @@ static Status load_column(Table *t, const json_t *j)
         col->kind++;
     if (!kinds[col->kind])
         return FAIL(E_IO, "column '%.60s': the kind '%.20s'", name, kind);
-    if (col->kind == COLUMN_CATEGORY)
-        return load_categories(t, col, json_object_get(j, "categories"));
-    col->median = json_number_value(json_object_get(j, "median"));
-    col->mean = json_number_value(json_object_get(j, "mean"));
-    if (json_object_get(j, "scale"))
-        col->scale = json_number_value(json_object_get(j, "scale"));
-    return isfinite(col->median) && isfinite(col->mean) && isfinite(col->scale) && col->scale > 0
-               ? ST_OK
-               : FAIL(E_IO, "column '%.60s': its median, mean or scale is no number, or not positive", name);
+    return load_fit(t, col, j, false);
+}
+
+Status table_take_fit(Table *t, const json_t *fitted)
+{
+    const json_t *columns = json_object_get(fitted, "columns");
+
+    for (int i = 0; i < t->n; i++) {
+        const json_t *j = json_array_get(columns, (size_t)i);
+        const char *name = json_string_value(json_object_get(j, "name")),
+                   *kind = json_string_value(json_object_get(j, "kind"));
+
+        if (!name || !kind || strcmp(name, t->column[i].name) || strcmp(kind, kinds[t->column[i].kind]))
+            return FAIL(E_INVALID, "%s: column '%.60s' is not the one that rank 0 fitted", t->path, t->column[i].name);
+        TRY(status_prefix(load_fit(t, &t->column[i], j, true), "%s", t->path));
+    }
+    return table_place_features(t);
 }
 
 Status table_load(Table *t, const json_t *fitted)

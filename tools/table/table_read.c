@@ -355,9 +355,13 @@ static double store_group(const Column *col, const Csv *c, Problems *wrong)
 static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, const TableOptions *how)
 {
     double *row = calloc((size_t)t->n + 1, sizeof *row);
+    XXH3_state_t *digest = XXH3_createState();
     Problems wrong = { 0 };
-    Status st = row ? ST_OK : FAIL_NOMEM();
+    Status st = row && digest ? ST_OK : FAIL_NOMEM();
     bool more = true;
+
+    if (digest)
+        XXH3_64bits_reset(digest);
 
     csv_rewind(c);
     st = st || !t->header ? st : csv_next(&more, c);
@@ -367,6 +371,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
             continue;
         }
         row[0] = (double)c->row_line;
+        XXH3_64bits_update(digest, c->cell[0], csv_row_bytes(c));
         for (int i = 0; i < t->n && !st; i++) {
             Column *col = &t->column[i];
 
@@ -381,6 +386,8 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
             st = FAIL(E_IO, "%s: cannot write its cells to a temporary file: %s", t->path, strerror(errno));
     }
     free(row);
+    t->digest = st ? 0 : XXH3_64bits_digest(digest);
+    XXH3_freeState(digest);
     if (!st && more)
         problems_add(&wrong, "the rest is not read");
     for (int i = 0; i < t->n && !st && !fitted && !wrong.n; i++)

@@ -222,6 +222,7 @@ static Status load_all(Run *r)
     TRY(check_flags(r));
     TRY(keep_option(a, "head")); /* data have as many classes */
     TRY(note_check_model(a));
+    r->train.world = r->world.world;
     TRY(members_load(&r->model, a, &r->train, "data", r->world.rank ? NULL : &r->progress));
     TRY(open_data(r));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
