@@ -7,7 +7,7 @@
 #include "graph/base/numtext.h"
 #include "tools/table/table.h"
 
-enum { LONGEST_NUMBER = 512, KEPT_BYTES = 64 << 20 /* of cells in memory */ };
+enum { LONGEST_NUMBER = 512, SMALL_BYTES = 64 << 20 /* of cells that may stay in memory */, KEPT_BYTES = 8 << 20 };
 
 const char *const table_missing[] = { "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "?", NULL };
 
@@ -216,19 +216,17 @@ void table_visit(const Table *t, const int64_t *row, int64_t n, TableVisit *visi
 {
     const int64_t kept = KEPT_BYTES / (int64_t)sizeof(double) / (t->n + 1);
 
-    for (int64_t i = 0, since = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         visit(user, row_of(t, row ? row[i] : i));
-        if (++since < kept)
-            continue;
-        mapped_forget(&t->cells);
-        since = 0;
+        if (t->cells.size > SMALL_BYTES && (i % (kept + 1) == kept || i == n - 1))
+            mapped_forget(&t->cells);
     }
 }
 
 Status table_cells(const double **out, const Table *t, int64_t row, double *room)
 {
     const size_t size = ((size_t)t->n + 1) * sizeof *room;
-    const bool mapped = t->cells.size <= KEPT_BYTES;
+    const bool mapped = t->cells.size <= SMALL_BYTES;
     size_t done = 0;
 
     while (!mapped && done < size) {
