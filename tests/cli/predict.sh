@@ -85,6 +85,11 @@ check "run on floats" "$dpexec" run "$DIR/run" --input image="$DIR/floats.npy" -
 check "the same scores" cmp "$DIR"/of_bytes/*.npy "$DIR"/of_floats/*.npy
 check "a folder by the joined file" "$dpexec" run "$DIR/joined.onnx" "$DIR/flat" -o "$DIR/joined.csv" --batch-size 1 --threads 1
 check "the same predictions" cmp "$DIR/joined.csv" "$DIR/flat.csv"
+for kind in run joined.onnx; do
+    "$dpexec" eval "$DIR/$kind" --data "images:$DIR/pets" --loss cross-entropy --metric accuracy --batch-size 1 --threads 1 >"$DIR/eval.$kind"
+done
+check "the same evaluation" cmp "$DIR/eval.run" "$DIR/eval.joined.onnx"
+check "of a loss" grep -q '"eval_loss":[0-9]' "$DIR/eval.run"
 # A model of others: five classes by number, normalised by flags.
 says "  class " "$dpexec" run models/resnet20.onnx "$DIR/flat/0.jpg" --mean imagenet --threads 1
 check "five of them" test "$(grep -c . "$DIR/says.log")" = 5
@@ -136,6 +141,11 @@ import csv, numpy as np
 rows = list(csv.DictReader(open("numbers.csv")))
 np.save("age.npy", np.array([[float("nan") if r["age"] == "NA" else float(r["age"])] for r in rows]))
 PY
+cp numbers.onnx numbers/joined.onnx     # beside what was fitted, which is in the file already
+for kind in "run numbers/joined.onnx numbers.csv" "eval numbers/joined.onnx --data numbers.csv --loss cross-entropy"; do
+    # shellcheck disable=SC2086
+    refused 2 "the model's file contains the preprocessing of its table, and takes raw columns" "$dpexec" $kind --threads 1
+done
 check "raw numbers" "$dpexec" run numbers.onnx --input age=age.npy --out raw --threads 1
 check "predictions for rows" "$dpexec" run numbers numbers.csv -o numbers_y.csv --threads 1
 check "agree" "$python" -c "

@@ -24,6 +24,11 @@ check "train" "$dpexec" train open.onnx --data "$gpt2,block=16,padding=7" --val 
 cp run/data.json .
 check "run" "$dpexec" run same.onnx reviews.csv -o found.csv --threads 1
 check "the ids of tokenizers" diff <(tail -n +2 found.csv | cut -d, -f2- | tr , ' ') padded.txt
+{ cat reviews.csv; for i in {2..40}; do tail -n +2 reviews.csv; done; } >many.csv
+for n in 1 5; do
+    check "$n threads" "$dpexec" run same.onnx many.csv -o many.$n --threads 1 --workers $n
+    check "$n threads: the ids of tokenizers" diff <(tail -n +2 many.$n | cut -d, -f2- | tr , ' ') <(for i in {1..40}; do cat padded.txt; done)
+done
 rm data.json
 says "6 of 12 texts are cut to 8 tokens, the longest has 40" "$dpexec" train open.onnx --data "$gpt2,block=8" "${how[@]}"
 check "evaluate" "$dpexec" eval run/model.onnx --data "$texts" --loss cross-entropy --metric accuracy --threads 1

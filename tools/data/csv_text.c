@@ -1,14 +1,29 @@
-/* Texts of a table: tokenised in memory, cut, and padded by the loader as other sequences. */
+/* Texts of a table: tokenised into a temporary file, cut, and padded by the loader as other sequences.
+ *
+ * Texts are collected up to some megabytes.  Then each thread encodes its share of them, neighbouring ones, with a
+ * tokenizer of its own, and the ids are written in the order of the texts. */
 #include "tools/data/csv_text.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "graph/base/heap_array.h"
 
-enum { BLOCK_MOST = 1 << 24 };
+enum { BLOCK_MOST = 1 << 24, WAITING_BYTES = 4 << 20, WAITING_TEXTS = 1 << 16, REASON_TEXT = 512 };
+
+/* What a thread encodes: texts [from, to) of those that wait. */
+struct TextPart {
+    TextColumn *x;
+    Tokenizer *t;
+    size_t from, to;
+    TokenIds ids;
+    Status st;
+    char why[REASON_TEXT];
+};
 
 /* The digest of a tokenizer's file; of "bytes" 0. */
 static Status digest_tokenizer(uint64_t *out, const char *tokenizer)
@@ -49,11 +64,11 @@ static Status check_fitted(const TextColumn *x, const Source *s, const json_t *f
                       s->text, x->tokenizer);
 }
 
-Status csv_text_open(TextColumn *out, const Source *s, const json_t *fitted)
+Status csv_text_open(TextColumn *out, const Source *s, const json_t *fitted, int threads)
 {
     const char *given = source_value(s, "tokenizer"), *kept = json_string_value(json_object_get(fitted, "tokenizer"));
     const char *path = given ? given : kept ? kept : "bytes";
-    TextColumn x = { .column = source_value(s, "text") };
+    TextColumn x = { .column = source_value(s, "text"), .threads = threads < TEXT_THREADS ? threads : TEXT_THREADS };
     Status st;
 
     if (!x.column && !fitted)
@@ -74,6 +89,8 @@ Status csv_text_open(TextColumn *out, const Source *s, const json_t *fitted)
                            s->text);
     st = st ? st : check_fitted(&x, s, fitted);
     st = st ? st : tokenizer_open(&x.t, path);
+    st = st ? st : temporary_open(&x.file, 0, s->path);
+    st = st || (x.part = calloc((size_t)threads, sizeof *x.part)) ? st : FAIL_NOMEM();
     st =
         st ? st : source_int(&x.block, s, "block", json_integer_value(json_object_get(fitted, "block")), 1, BLOCK_MOST);
     if (!st)
@@ -90,9 +107,17 @@ Status csv_text_open(TextColumn *out, const Source *s, const json_t *fitted)
 
 void csv_text_close(TextColumn *x)
 {
+    for (int i = 0; i < x->threads && x->part; i++) {
+        tokenizer_free(i ? x->part[i].t : NULL);
+        free(x->part[i].ids.id);
+    }
+    free(x->part);
     tokenizer_free(x->t);
     free(x->tokenizer);
-    free(x->ids.id);
+    free(x->texts.text);
+    free(x->waiting);
+    if (x->file)
+        fclose(x->file);
     free(x->row);
     *x = (TextColumn){ 0 };
 }
@@ -106,41 +131,111 @@ json_t *csv_text_fitted(const TextColumn *x)
                      "block", (json_int_t)x->block, "padding", (json_int_t)x->padding);
 }
 
+/* Encodes the texts of a part; a thread. */
+static void *encode_part(void *arg)
+{
+    TextPart *p = arg;
+    TextColumn *x = p->x;
+    size_t replaced, first;
+
+    p->ids.n = 0;
+    p->st = ST_OK;
+    for (size_t i = p->from; i < p->to && !p->st; i++) {
+        const WaitingText *w = &x->waiting[i];
+        const size_t from = p->ids.n;
+
+        p->st = status_prefix(tokenizer_encode(p->t, (const uint8_t *)x->texts.text + w->at, w->n, token_ids_take,
+                                               &p->ids, &replaced, &first),
+                              "line %" PRId64 ", column '%.60s'", w->line, x->column);
+        x->row[x->n + i] = (Rows){ (int64_t)from, (int64_t)(p->ids.n - from) }; /* `from` in the part, for now */
+    }
+    if (p->st)
+        snprintf(p->why, sizeof p->why, "%s", status_message());
+    return NULL;
+}
+
+/* Writes the ids of a part behind those before it. */
+static Status write_part(TextColumn *x, const TextPart *p)
+{
+    if (p->st)
+        return FAIL(p->st, "%s", p->why);
+    for (size_t i = p->from; i < p->to; i++)
+        x->row[x->n + i].from += x->ids;
+    for (size_t i = 0; i < p->ids.n; i++)
+        x->most = p->ids.id[i] > x->most ? p->ids.id[i] : x->most;
+    x->ids += (int64_t)p->ids.n;
+    return fwrite(p->ids.id, sizeof *p->ids.id, p->ids.n, x->file) == p->ids.n
+               ? ST_OK
+               : FAIL(E_IO, "column '%.60s': cannot write its token ids to a temporary file: %s", x->column,
+                      strerror(errno));
+}
+
+/* Encodes all texts that wait. */
+static Status encode_waiting(TextColumn *x)
+{
+    const size_t n = x->n_waiting, few = 1 + n / 16; /* a thread for fewer texts is not worth it */
+    const int threads = few < (size_t)x->threads ? (int)few : x->threads;
+    Rows *grown = heap_reserve(x->row, sizeof *grown, x->n + n + 1, &x->room);
+    pthread_t thread[TEXT_THREADS];
+    bool runs[TEXT_THREADS] = { false };
+    Status st = grown ? ST_OK : FAIL_NOMEM();
+
+    x->row = grown ? grown : x->row;
+    for (int i = 0; i < threads && !st; i++) {
+        TextPart *p = &x->part[i];
+
+        p->x = x;
+        share_range((Share){ i, threads }, (int64_t)n, (int64_t *)&p->from, (int64_t *)&p->to);
+        if (!i)
+            p->t = x->t;
+        else if (!p->t)
+            st = tokenizer_open(&p->t, x->tokenizer);
+    }
+    for (int i = threads - 1; i >= 0 && !st; i--)
+        if (!i || !(runs[i] = !pthread_create(&thread[i], NULL, encode_part, &x->part[i])))
+            encode_part(&x->part[i]);
+    for (int i = 0; i < threads; i++)
+        if (runs[i])
+            pthread_join(thread[i], NULL);
+    for (int i = 0; i < threads && !st; i++)
+        st = write_part(x, &x->part[i]);
+    x->n += st ? 0 : n;
+    x->n_waiting = x->texts.n = 0;
+    return st;
+}
+
 Status csv_text_take(void *user, const char *text, int64_t line)
 {
     TextColumn *x = user;
-    const size_t from = x->ids.n;
-    Rows *grown = heap_reserve(x->row, sizeof *grown, x->n + 1, &x->room);
-    size_t replaced, first;
+    const size_t n = strlen(text);
+    WaitingText *grown = heap_reserve(x->waiting, sizeof *grown, x->n_waiting + 1, &x->waiting_room);
 
     if (!grown)
         return FAIL_NOMEM();
-    x->row = grown;
+    x->waiting = grown;
     if (!x->t)
         return FAIL(E_IO, "the run's table: a column of texts without a tokenizer");
-    TRY(status_prefix(
-        tokenizer_encode(x->t, (const uint8_t *)text, strlen(text), token_ids_take, &x->ids, &replaced, &first),
-        "line %" PRId64 ", column '%.60s'", line, x->column));
-    x->row[x->n++] = (Rows){ (int64_t)from, (int64_t)(x->ids.n - from) };
-    return ST_OK;
+    x->waiting[x->n_waiting++] = (WaitingText){ x->texts.n, n, line };
+    TRY(text_add(&x->texts, text, n + 1));
+    return x->texts.n >= WAITING_BYTES || x->n_waiting == WAITING_TEXTS ? encode_waiting(x) : ST_OK;
 }
 
 /* Checks that the model's embedding has a row for each id that is fed. */
-static Status check_ids(const TextColumn *x, const Table *t, const dpx_info *in)
+static Status check_ids(const TextColumn *x, const uint32_t *ids, const Table *t, const dpx_info *in)
 {
     if (in->rows && x->padding >= in->rows)
         return FAIL(E_INVALID,
                     "%s: the id that pads is %" PRId64 ", and input '%s' takes ids below %" PRId64
                     ": padding=ID gives another",
                     t->path, x->padding, in->name, in->rows);
-    for (size_t i = 0; in->rows && i < x->n; i++)
+    for (size_t i = 0; in->rows && x->most >= in->rows && i < x->n; i++)
         for (int64_t k = 0; k < x->row[i].n; k++)
-            if (x->ids.id[x->row[i].from + k] >= (uint64_t)in->rows)
+            if (ids[x->row[i].from + k] >= (uint64_t)in->rows)
                 return FAIL(E_INVALID,
                             "%s, line %" PRId64 ", column '%.60s': token %" PRId64 " has id %u, but the model's input "
                             "'%s' takes ids below %" PRId64 ", the rows of its embedding: use the tokenizer that the "
                             "model was made for",
-                            t->path, table_line(t, (int64_t)i), x->column, k, x->ids.id[x->row[i].from + k], in->name,
+                            t->path, table_line(t, (int64_t)i), x->column, k, ids[x->row[i].from + k], in->name,
                             in->rows);
     return ST_OK;
 }
@@ -169,24 +264,33 @@ Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *i
 {
     const int64_t samples = d->limit < t->rows ? d->limit : t->rows;
     const int64_t fixed = in && in->rank == 2 && in->dim[1] > 0 ? in->dim[1] : 0, block = x->block ? x->block : fixed;
-    int64_t longest, kept, n = cut(x, samples, block, &longest, &kept);
     Array a = { .dtype = DPX_INT32, .rank = 2, .pad_to = x->block, .padding = (double)x->padding };
+    int64_t longest, kept, n;
+    Status st;
 
+    TRY(status_prefix(encode_waiting(x), "%s", t->path));
+    n = cut(x, samples, block, &longest, &kept);
     if (!kept)
         return FAIL(E_IO, "%s: column '%.60s' has no text", t->path, x->column);
+    st = map_stream(&a.map, x->file, t->path);
+    x->file = NULL;
+    TRY(st);
     if (in)
-        TRY(check_ids(x, t, in));
-    if (n)
-        TRY(dataset_note(d, "%" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens, the longest has %" PRId64,
-                         n, samples, block, longest));
-    if (!(a.name = strdup(x->array)))
-        return FAIL_NOMEM();
-    a.data = a.memory = x->ids.id;
-    a.rows = (int64_t)x->ids.n;
+        st = check_ids(x, (const uint32_t *)(const void *)a.map.data, t, in);
+    if (!st && n)
+        st = dataset_note(d, "%" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens, the longest has %" PRId64,
+                          n, samples, block, longest);
+    if (!st && !(a.name = strdup(x->array)))
+        st = FAIL_NOMEM();
+    if (st) {
+        mapped_close(&a.map);
+        return st;
+    }
+    a.data = a.map.data;
+    a.rows = x->ids;
     a.row = x->row;
     a.dim[0] = t->rows;
     a.dim[1] = kept;
-    x->ids = (TokenIds){ 0 };
     x->row = NULL;
     return dataset_add(d, &a, t->path);
 }

@@ -2,13 +2,16 @@
 #include "tools/data/data.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -18,18 +21,52 @@
 
 enum { MOST_SAMPLE = 1 << 30 /* bytes of a sample that is made */ };
 
+/* The folder of temporary files, on a disk if possible. */
+static const char *temporary_folder(void)
+{
+    const char *given = getenv("TMPDIR");
+    struct statfs about;
+
+    if (given && *given)
+        return given;
+    return !statfs(P_tmpdir, &about) && about.f_type == TMPFS_MAGIC && !access("/var/tmp", W_OK) ? "/var/tmp"
+                                                                                                 : P_tmpdir;
+}
+
+/* Opens an unnamed file in the folder; -1: errno says why not. */
+static int open_unnamed(const char *folder)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    char path[4096];
+
+    if (fd >= 0 || snprintf(path, sizeof path, "%s/dpexec-XXXXXX", folder) >= (int)sizeof path)
+        return fd;
+    if ((fd = mkostemp(path, O_CLOEXEC)) >= 0) /* the file system knows no unnamed files */
+        unlink(path);
+    return fd;
+}
+
 Status temporary_open(FILE **out, uint64_t bytes, const char *label)
 {
-    FILE *f = tmpfile();
+    const char *folder = temporary_folder();
+    const int fd = open_unnamed(folder);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     struct statvfs disk;
 
-    if (!f)
-        return FAIL(E_IO, "%s: cannot make a temporary file: %s", label, strerror(errno));
+    if (!f) {
+        const Status st = FAIL(E_IO, "%s: cannot make a temporary file in %s: %s; TMPDIR=DIR says where", label, folder,
+                               strerror(errno));
+
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
     if (!fstatvfs(fileno(f), &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail) {
         fclose(f);
         return FAIL(E_IO,
-                    "%s: unpacked it has %" PRIu64 " bytes, in " P_tmpdir " %" PRIu64 " are free: give it as .npy",
-                    label, bytes, (uint64_t)disk.f_bavail * disk.f_frsize);
+                    "%s: unpacked it has %" PRIu64 " bytes, in %s %" PRIu64 " are free: give it as .npy, or TMPDIR=DIR "
+                    "for another folder",
+                    label, bytes, folder, (uint64_t)disk.f_bavail * disk.f_frsize);
     }
     *out = f;
     return ST_OK;

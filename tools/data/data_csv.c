@@ -290,6 +290,11 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     const json_t *fitted = json_object_get(c->fitted, fitted_key);
     TableSource *s;
 
+    if (c->joined && !fitted && !c->training)
+        return FAIL(E_INVALID,
+                    "%s: the model's file contains the preprocessing of its table, and takes raw columns from other "
+                    "programs: give the run, or its model.onnx, to which dpexec gives the features",
+                    source->text);
     if (!fitted && c->inputs && !c->training)
         return FAIL(E_INVALID,
                     "%s: neither the model's metadata nor a data.json beside it says how training fitted the columns: "
@@ -302,7 +307,7 @@ static Status read_csv(Dataset *d, const Source *source, const SourceContext *c)
     s->fitted = fitted != NULL;
     if (fitted && how.text && !json_object_get(fitted, "text"))
         return FAIL(E_INVALID, "%s: text=%s: training took no texts", source->text, how.text);
-    TRY(csv_text_open(&s->text, source, json_object_get(fitted, "text")));
+    TRY(csv_text_open(&s->text, source, json_object_get(fitted, "text"), c->threads ? c->threads : 1));
     how.user = &s->text;
     TRY(table_read(&s->t, source->path, &how, fitted));
     if (s->t->target < 0 && !how.lacks_target)

@@ -54,6 +54,8 @@ typedef struct {
     const dpx_info *output;    /* of the model, that the loss reads; NULL: unknown */
     int64_t ignored;           /* --ignore-index; below 0: not given */
     bool predicts;             /* a model takes the samples, and no loss needs targets */
+    int threads;               /* that read and tokenise texts; 0: one */
+    bool joined;               /* the model's file contains its preprocessing: it takes raw values */
     bool skip_broken;          /* --skip-broken: leave out samples that cannot be read */
     /* A JSON object with the facts that sources fitted on --data, a key for each: classes in their order, statistics,
      * sizes.  A format takes the facts that are there, and adds those that are missing: so --val, a resumed run and

@@ -57,6 +57,8 @@ static Status load_fitted(json_t **out, const Args *a, const dpx_model *m)
     TRY(m ? metadata_fitted(out, m, model) : ST_OK);
     if (*out)
         return ST_OK;
+    if (m && metadata_is_joined(m)) /* what lies beside it is applied in the file already */
+        return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - model > 4000 ? 4000 : slash - model + 1), model);
     return feed_read_fitted(out, folder, true);
@@ -242,10 +244,17 @@ static void find_output(SourceContext *c, dpx_info *output, const Args *a, const
             c->output = output;
 }
 
+/* The cores of the machine that are this process's share. */
+static int own_cores(const dpx_world *world) { return machine_cores() / dpx_world_neighbours(world); }
+
 /* Describes the feed to a format. */
 static Status make_context(SourceContext *out, Feed *f, const Args *a, const char *flag, const Source *s,
                            const dpx_model *model, ContextInputs *in)
 {
+    const int cores = own_cores(f->world);
+    int64_t threads;
+
+    TRY(args_int(&threads, a, "workers", cores > 1 ? cores : 1, 1, 256));
     *out = (SourceContext){ .input = in->input,
                             .mapped = in->mapped,
                             .extent = in->extent,
@@ -254,10 +263,12 @@ static Status make_context(SourceContext *out, Feed *f, const Args *a, const cha
                             .group = strcmp(flag, "data") ? NULL : feed_split_group(a),
                             .predicts = model && dpx_target(a->options) == DPX_TARGET_NONE &&
                                         (!strcmp(a->command->name, "run") || !strcmp(a->command->name, "eval")),
+                            .threads = (int)threads,
                             .skip_broken = args_has(a, "skip-broken"),
                             .target = dpx_target(a->options),
                             .scores = model ? feed_scores(&(Feed){ .model = model }, a, NULL) : 0,
                             .block = model ? metadata_block(model) : 0,
+                            .joined = model && metadata_is_joined(model),
                             .fitted = f->fitted };
     for (int i = 0; model && i < dpx_model_count(model, DPX_INPUT) && out->inputs < MAX_FIELDS; i++)
         out->inputs += !dpx_model_info(model, DPX_INPUT, i, &in->input[out->inputs]);
@@ -426,9 +437,6 @@ Status feed_fit(Feed *f, const Args *a, const char *flag)
 }
 
 enum { FEW_CORES = 4, CORES_OF_WORKER = 8 };
-
-/* The cores of the machine that are this process's share. */
-static int own_cores(const dpx_world *world) { return machine_cores() / dpx_world_neighbours(world); }
 
 /* The workers by default, where samples are made. */
 static int default_workers(int cores) { return cores >= CORES_OF_WORKER ? cores / CORES_OF_WORKER : 1; }

@@ -8,6 +8,7 @@
 #include "graph/base/jsontext.h"
 #include "graph/base/numtext.h"
 
+#define METADATA_PREPROCESS "preprocess"
 #define METADATA_FACTS "data.json"
 enum { NUMBERS_TEXT = 1024 };
 
@@ -99,7 +100,7 @@ Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool jo
     if (!st)
         st = set_numbers(m, "std", joined ? NULL : json_object_get(norm, "std"), images && !joined ? "1" : NULL);
     if (!st)
-        st = set(m, "preprocess", joined ? "included" : NULL);
+        st = set(m, METADATA_PREPROCESS, joined ? "included" : NULL);
     if (!st)
         st = set_json(m, METADATA_FACTS, facts);
     json_decref(facts);
@@ -114,6 +115,8 @@ int64_t metadata_block(const dpx_model *m)
 
     return text && text_to_int64(&block, text) && block > 0 ? block : 0;
 }
+
+bool metadata_is_joined(const dpx_model *m) { return dpx_model_metadata(m, METADATA_PREPROCESS) != NULL; }
 
 Status metadata_fitted(json_t **out, const dpx_model *m, const char *path)
 {

@@ -14,6 +14,8 @@
 Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool joined) CHECKED;
 /* The tokens that the model reads at most, where its input leaves their number open; 0: the file does not say. */
 int64_t metadata_block(const dpx_model *m);
+/* Whether the file contains its preprocessing, so that its inputs are raw. */
+bool metadata_is_joined(const dpx_model *m);
 /* Reads the fitted facts; *out is NULL where the file has none.  E_IO: they are something else. */
 Status metadata_fitted(json_t **out, const dpx_model *m, const char *path) CHECKED;
 
