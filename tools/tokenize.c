@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/machine.h"
 #include "graph/base/mapped.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
@@ -13,6 +14,7 @@ static const Flag flags[] = {
     { "o", "FILE", "file of the ids: FILE.npy, or else as --format says; uint16 for up to 65536 tokens, else uint32" },
     { "format", "raw|llmc", "ids alone, as nanoGPT reads them, or llm.c's header before them [raw]" },
     { "separator", "TOKEN", "added token of the tokenizer to put behind each text, '<|endoftext|>' [none]" },
+    { "workers", "N", "threads that encode a large text [the cores]" },
     { "quiet", NULL, "print nothing but warnings and errors" },
     { NULL, NULL, NULL },
 };
@@ -107,11 +109,14 @@ int run_tokenize(const Args *a)
 {
     Tokenizing k = { 0 };
     Tokenizer *t = NULL;
+    int64_t threads;
     Status st;
 
     progress_start(&k.progress, args_has(a, "quiet"));
     k.shown = k.progress.start;
-    st = tokenizer_open(&t, a->positional[0]);
+    st = args_int(&threads, a, "workers", machine_cores(), 1, 256);
+    st = st ? st : tokenizer_open(&t, a->positional[0]);
+    st = st ? st : tokenizer_use_threads(t, a->positional[0], (int)threads);
     st = st ? st : tokenize(&k, t, a);
     tokenizer_free(t);
     return st ? args_failed(a, "dpexec", st) : EXIT_DONE;

@@ -14,6 +14,15 @@ done
 says "$from/broken.txt: not UTF-8 in 39 places, the first at byte 143; read as U+FFFD" \
     "$dpexec" tokenize $from/gpt2.json $from/broken.txt -o "$DIR/ids.bin"
 
+# Threads encode stretches of a large text; their number changes no id.
+tr -d '<' <$from/text.txt >"$DIR/plain.txt"
+while [ "$(wc -c <"$DIR/large.txt" 2>/dev/null || echo 0)" -lt 600000 ]; do cat "$DIR/plain.txt" <(head -c $((RANDOM % 3000)) "$DIR/plain.txt" | iconv -c -t UTF-8) >>"$DIR/large.txt"; done
+for kind in gpt2 prefix llama3 qwen2 deepseek; do
+    for n in 1 2 7; do check "$kind, $n threads" "$dpexec" tokenize $from/$kind.json "$DIR/large.txt" -o "$DIR/large.$n" --workers $n --quiet; done
+    check "$kind: the ids of one thread" cmp "$DIR/large.1" "$DIR/large.2"
+    check "$kind: the ids of one thread of seven" cmp "$DIR/large.1" "$DIR/large.7"
+done
+
 # Forms of the file.
 check "npy" "$dpexec" tokenize $from/gpt2.json $from/text.txt $from/broken.txt -o "$DIR/ids.npy" --separator '<|end|>'
 check "llmc" "$dpexec" tokenize $from/gpt2.json $from/text.txt -o "$DIR/llmc.bin" --format llmc

@@ -27,7 +27,7 @@ static Status write_ids(void *user, const uint32_t *id, size_t n, size_t done)
 }
 
 /* Tokenises the text into the file, and notes bytes that are no UTF-8. */
-static Status tokenize(Dataset *d, const char *to, const Mapped *text, const char *tokenizer)
+static Status tokenize(Dataset *d, const char *to, const Mapped *text, const char *tokenizer, int threads)
 {
     Tokenizer *t;
     TokenWriter w = { 0 };
@@ -35,7 +35,8 @@ static Status tokenize(Dataset *d, const char *to, const Mapped *text, const cha
     Status st;
 
     TRY(tokenizer_open(&t, tokenizer));
-    st = token_writer_open(&w, to, TOKENS_NPY, t->vocabulary);
+    st = tokenizer_use_threads(t, tokenizer, threads);
+    st = st ? st : token_writer_open(&w, to, TOKENS_NPY, t->vocabulary);
     if (!st)
         st = token_writer_close(
             &w, status_prefix(tokenizer_encode(t, text->data, text->size, write_ids, &w, &replaced, &first), "%s",
@@ -91,14 +92,14 @@ static Status find_ids(char path[PATH_MAX], const Source *s, uint64_t identity)
 }
 
 /* Opens the ids of the text: those that an earlier run left for the same text and tokenizer, or new ones. */
-static Status open_ids(Array *a, uint64_t *identity, Dataset *d, const Mapped *text, const char *tokenizer)
+static Status open_ids(Array *a, uint64_t *identity, Dataset *d, const Mapped *text, const char *tokenizer, int threads)
 {
     char path[PATH_MAX];
 
     TRY(digest(identity, text, tokenizer));
     TRY(find_ids(path, &d->source, *identity));
     if (access(path, R_OK))
-        TRY(tokenize(d, path, text, tokenizer));
+        TRY(tokenize(d, path, text, tokenizer, threads));
     return token_windows_npy(a, path);
 }
 
@@ -120,7 +121,7 @@ static Status read_text(Dataset *d, const Source *s, const SourceContext *c)
         a.dim[0] = (int64_t)text.size;
         return token_windows_add(d, &a, XXH3_64bits(text.data, text.size), s, c);
     }
-    st = open_ids(&a, &identity, d, &text, tokenizer);
+    st = open_ids(&a, &identity, d, &text, tokenizer, c->threads);
     mapped_close(&text);
     return st ? st : token_windows_add(d, &a, identity, s, c);
 }

@@ -5,6 +5,7 @@
  * The library's post-processors add special tokens only where they are asked for, so they have no part here. */
 #include "tools/text/tokenizer.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "graph/base/mapped.h"
 
 enum { IDS_AT_ONCE = 1 << 15, BYTES_AT_ONCE = 1 << 15 };
+enum { SHORTEST = 1 << 16, LONGEST = 1 << 20 /* bytes of a stretch */, MOST_PLACES = 256, MOST_THREADS = 64 };
 static const size_t FILE_MOST = 256u << 20;
 
 /* A text that is being encoded. */
@@ -70,9 +72,26 @@ void tokenizer_free(Tokenizer *t)
         split_pattern_free(t->step[i].pattern);
     for (int i = 0; i < SPLITS_MOST; i++)
         free(t->prefixed[i].text);
+    for (int i = 0; i < t->threads - 1; i++)
+        tokenizer_free(t->further[i]);
+    free(t->further);
+    free(t->source);
     free(t->repaired.text);
     free(t->composed.text);
     free(t);
+}
+
+Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads)
+{
+    threads = threads < MOST_THREADS ? threads : MOST_THREADS;
+    if (threads < 2 || !t->bpe)
+        return ST_OK;
+    t->source = strdup(source);
+    t->further = calloc((size_t)threads, sizeof(Tokenizer *));
+    if (!t->source || !t->further)
+        return FAIL_NOMEM();
+    t->threads = threads;
+    return ST_OK;
 }
 
 const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id)
@@ -111,6 +130,9 @@ static Status give(Encoding *e)
 
 /* ---- words ---- */
 
+static Status encode_large(Encoding *e, int k, const char *text, size_t n);
+static Status encode_next(Encoding *e, int k, const char *text, size_t n, size_t at, size_t *end);
+
 /* Splits a piece by the steps from `k` on, and encodes the words. */
 static Status encode_piece(Encoding *e, int k, const char *text, size_t n)
 {
@@ -133,14 +155,143 @@ static Status encode_piece(Encoding *e, int k, const char *text, size_t n)
     }
     if (!s->pattern)
         return encode_piece(e, k + 1, text, n);
-    for (size_t at = 0, start, end; at < n; at = end) {
-        TRY(split_pattern_next(s->pattern, text, n, at, &start, &end));
-        if (!s->drops_rest)
-            TRY(encode_piece(e, k + 1, text + at, start - at));
-        if (!s->drops_matches)
-            TRY(encode_piece(e, k + 1, text + start, end - start));
+    if (e->t->threads > 1 && n > 2 * SHORTEST)
+        return encode_large(e, k, text, n);
+    for (size_t at = 0; at < n;)
+        TRY(encode_next(e, k, text, n, at, &at));
+    return ST_OK;
+}
+
+/* Encodes a piece from `at` to the end of the next match of step k, which *end becomes. */
+static Status encode_next(Encoding *e, int k, const char *text, size_t n, size_t at, size_t *end)
+{
+    const SplitStep *s = &e->t->step[k];
+    size_t start, behind;
+
+    TRY(split_pattern_next(s->pattern, text, n, at, &start, &behind));
+    if (!s->drops_rest)
+        TRY(encode_piece(e, k + 1, text + at, start - at));
+    if (!s->drops_matches)
+        TRY(encode_piece(e, k + 1, text + start, behind - start));
+    *end = behind;
+    return ST_OK;
+}
+
+/* ---- large pieces, by threads ----
+ *
+ * What follows a place in a piece depends on the place alone.  So threads encode stretches of the piece from places
+ * that need not be ends of matches; soon they come to such ends, and go on as one thread would have.  A thread notes
+ * the first places that it comes to.  When the stretch before has ended at one of them, its ids from there on are
+ * right; otherwise the piece is encoded by one thread until it comes to one. */
+
+/* A place between matches, and how many ids are before it. */
+typedef struct {
+    size_t at, ids;
+} Place;
+
+typedef struct {
+    Encoding e;
+    TokenIds ids;
+    int k;
+    const char *text; /* the whole piece */
+    size_t n, from, to;
+    size_t end; /* of the last match that begins before `to` */
+    Place place[MOST_PLACES];
+    int places;
+    Status st;
+    pthread_t thread;
+    bool runs;
+} Stretch;
+
+/* Encodes a stretch; a thread. */
+static void *encode_stretch(void *arg)
+{
+    Stretch *s = arg;
+    size_t at = s->from;
+
+    while (at < s->to && !s->st) {
+        if (s->places < MOST_PLACES)
+            s->place[s->places++] = (Place){ at, s->ids.n + s->e.ids.n };
+        s->st = encode_next(&s->e, s->k, s->text, s->n, at, &at);
+    }
+    s->st = s->st ? s->st : give(&s->e);
+    s->end = at;
+    free(s->e.ids.id);
+    return NULL;
+}
+
+/* Adds the ids of a stretch from the i-th on. */
+static Status add_ids(Encoding *e, const Stretch *s, size_t i)
+{
+    for (; i < s->ids.n; i++) {
+        TRY(token_ids_add(&e->ids, s->ids.id[i]));
+        if (e->ids.n >= IDS_AT_ONCE)
+            TRY(give(e));
     }
     return ST_OK;
+}
+
+/* Joins a stretch to what is encoded up to *at, which becomes its end. */
+static Status join_stretch(Encoding *e, const Stretch *s, size_t *at)
+{
+    for (int i = 0; *at < s->to && !s->st;) {
+        while (i < s->places && s->place[i].at < *at)
+            i++;
+        if (i < s->places && s->place[i].at == *at) {
+            e->done += s->end - *at;
+            *at = s->end;
+            return add_ids(e, s, s->place[i].ids);
+        }
+        TRY(encode_next(e, s->k, s->text, s->n, *at, at));
+    }
+    while (*at < s->to) /* the thread failed: if the text is to blame, so does this one */
+        TRY(encode_next(e, s->k, s->text, s->n, *at, at));
+    return ST_OK;
+}
+
+/* Encodes a piece from *at on by one stretch for each thread. */
+static Status encode_stretches(Encoding *e, Stretch *s, int threads, int k, const char *text, size_t n, size_t *at)
+{
+    size_t length = n / (size_t)threads + 1, from = *at;
+    Status st = ST_OK;
+
+    length = length < SHORTEST ? SHORTEST : length > LONGEST ? LONGEST : length;
+    for (int i = 0; i < threads && !st; i++) {
+        if (i && !e->t->further[i - 1])
+            st = tokenizer_open(&e->t->further[i - 1], e->t->source);
+        s[i] = (Stretch){ .k = k, .text = text, .n = n, .from = from };
+        for (from = n - from > length ? from + length : n; from < n && ((unsigned char)text[from] & 0xC0) == 0x80;)
+            from++;
+        s[i].to = from;
+        s[i].e = (Encoding){ .t = i ? e->t->further[i - 1] : e->t, .take = token_ids_take, .user = &s[i].ids };
+    }
+    for (int i = threads - 1; i >= 0 && !st; i--)
+        if (!i || !(s[i].runs = !pthread_create(&s[i].thread, NULL, encode_stretch, &s[i])))
+            encode_stretch(&s[i]);
+    for (int i = 1; i < threads && !st; i++)
+        if (s[i].runs)
+            pthread_join(s[i].thread, NULL);
+    for (int i = 0; i < threads && !st; i++)
+        st = join_stretch(e, &s[i], at);
+    for (int i = 0; i < threads; i++) {
+        free(s[i].ids.id);
+        s[i].ids = (TokenIds){ 0 };
+    }
+    return st;
+}
+
+static Status encode_large(Encoding *e, int k, const char *text, size_t n)
+{
+    const int threads = e->t->threads;
+    Stretch *s = calloc((size_t)threads, sizeof *s);
+    Status st = s ? ST_OK : FAIL_NOMEM();
+
+    e->t->threads = 0; /* none of the pieces within is divided again */
+    for (size_t at = 0; at < n && !st;)
+        st = encode_stretches(e, s, threads, k, text, n, &at);
+    e->t->threads = threads;
+    free(s);
+    return st;
 }
 
 /* ---- added tokens ---- */

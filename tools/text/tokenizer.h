@@ -24,7 +24,9 @@ typedef struct {
     bool prefix_space; /* a piece that does not begin with a space gets one first */
 } SplitStep;
 
-typedef struct {
+typedef struct Tokenizer Tokenizer;
+
+struct Tokenizer {
     Bpe *bpe;            /* NULL: each byte is its own id */
     uint32_t vocabulary; /* the largest id, and 1 */
     uint32_t padding;    /* the id that pads, by the file; TOKEN_NONE: it says none */
@@ -40,7 +42,10 @@ typedef struct {
     size_t n_spelling;
     TextBuffer spelled;
     TextBuffer repaired, composed, prefixed[SPLITS_MOST]; /* of the text that is encoded */
-} Tokenizer;
+    int threads;                                          /* that encode large texts; 0: one */
+    char *source;                                         /* of the tokenizers of further threads */
+    Tokenizer **further;                                  /* [threads - 1]; NULL: not read yet */
+};
 
 /* Receives ids in order.  `done`: bytes of the text before them, roughly. */
 typedef Status TokenSink(void *user, const uint32_t *id, size_t n, size_t done);
@@ -51,6 +56,9 @@ TokenSink token_ids_take;
 /* Reads "bytes" or a file.  E_UNSUPPORTED lists all that the file asks for and dpexec lacks. */
 Status tokenizer_open(Tokenizer **out, const char *source) CHECKED;
 void tokenizer_free(Tokenizer *t); /* NULL is legal */
+/* Lets large texts be encoded by several threads, each with a tokenizer of its own, read from the same source.  Their
+ * number changes no id. */
+Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads) CHECKED;
 /* The id of an added token, by its text; TOKEN_NONE: there is none. */
 uint32_t tokenizer_added(const Tokenizer *t, const char *text);
 /* The *n bytes that a token stands for; NULL: there is no such token. */
