@@ -109,7 +109,7 @@ static void test_bad_rows(void)
                 csv_open(&c, write_csv("1;2,3\n4;5,6\n", 12), '\0'));
     CU_ASSERT_FATAL(wide && tall);
     memset(wide, ',', CSV_MOST_COLUMNS + 1);
-    refuse_rows("line 1: more than 4096 columns", wide, CSV_MOST_COLUMNS + 1);
+    refuse_rows("line 1: more than 16384 columns", wide, CSV_MOST_COLUMNS + 1);
     memset(tall, 'x', CSV_MOST_BYTES + 1);
     refuse_rows("line 1, column 1: the row has more than 1048576 bytes", tall, CSV_MOST_BYTES + 1);
     tall[0] = '"';
@@ -171,6 +171,8 @@ static void test_refused(void)
            "a,b\n1,1\nabc,2\n2,3\n", NULL);
     refuse(E_INVALID, "column 'a' holds numbers with commas, first '1,5' in line 2: decimal=comma",
            "a;b\n1,5;1\n2,5;2\n", NULL);
+    refuse(E_INVALID, "first '1,000' in line 2: remove commas between thousands",
+           "a,b\n\"1,000\",1\n\"12,500,000\",2\n", NULL);
     refuse(E_IO, "line 3, column 'a': expected a number, found 'x'; line 4: expected 2 cells, found 1",
            "a,b\n1,1\nx,2\n2\n", &(TableOptions){ .numeric = "a" });
     refuse(E_IO, "line 2, column 'a': expected a finite number, found '1e999'", "a,b\n1e999,1\n", NULL);

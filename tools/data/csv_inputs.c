@@ -115,7 +115,9 @@ static void add_rest(Division *d, const dpx_info *in)
         if (d->left[i])
             take_column(d, to, i);
     if (!to->n)
-        problems_add(&d->wrong, "no column is left for the model's input '%.80s'", to->name);
+        problems_add(&d->wrong,
+                     in ? "no column is left for the model's input '%.80s'" : "no column is left for features%s",
+                     to->name);
 }
 
 static void divide(Division *d)

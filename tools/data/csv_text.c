@@ -13,7 +13,13 @@
 
 #include "graph/base/heap_array.h"
 
-enum { BLOCK_MOST = 1 << 24, WAITING_BYTES = 4 << 20, WAITING_TEXTS = 1 << 16, REASON_TEXT = 512 };
+enum {
+    BLOCK_MOST = 1 << 24,
+    WAITING_BYTES = 4 << 20,
+    WAITING_TEXTS = 1 << 16,
+    SMALL_BYTES = 64 << 20,
+    REASON_TEXT = 512
+};
 
 /* What a thread encodes: texts [from, to) of those that wait. */
 struct TextPart {
@@ -287,6 +293,7 @@ Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *i
         return st;
     }
     a.data = a.map.data;
+    a.forgets = a.map.size > SMALL_BYTES;
     a.rows = x->ids;
     a.row = x->row;
     a.dim[0] = t->rows;

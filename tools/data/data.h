@@ -60,6 +60,7 @@ struct Array {
     int64_t width;  /* of strings: code points of an element (tools/data/npy_text.h) */
     Normalisation norm; /* when converted to a float type */
     Mapped map;         /* that `data` points into; empty when another array owns it */
+    bool forgets;       /* pages of the mapping that were read do not stay in memory */
     int64_t unpacked;   /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
     Mapped summed;      /* a stretch of the file with a checksum, read in place; empty: there is none */
     uint32_t checksum;

@@ -11,7 +11,7 @@
 
 #include "graph/base/mapped.h"
 
-enum { CSV_MOST_COLUMNS = 4096, CSV_MOST_BYTES = 1 << 20 /* of a row */ };
+enum { CSV_MOST_COLUMNS = 1 << 14, CSV_MOST_BYTES = 1 << 20 /* of a row */ };
 
 typedef struct {
     const char *path; /* lent */

@@ -61,6 +61,7 @@ typedef struct {
     Arena *arena;
     const char *path;
     bool header, decimal_comma;
+    bool overfull; /* a column has more categories than it may */
     char delimiter;
     Column *column; /* [n] in the file's order */
     size_t room;

@@ -169,6 +169,7 @@ Status table_category(Category **out, Table *t, Column *col, const char *text)
     if (!(c = ARENA_NEW(t->arena, Category, 1)) || !(c->text = arena_strdup(t->arena, text)) ||
         !hash_table_reserve(&col->index, t->arena))
         return FAIL_NOMEM();
+    t->overfull |= col->n_seen == TABLE_MOST_CATEGORIES;
     c->code = col->n_seen;
     c->place = -1;
     col->seen[col->n_seen++] = c;

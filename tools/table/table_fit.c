@@ -1,8 +1,9 @@
 /* Fitting of tables, as scikit-learn's SimpleImputer(strategy="median"), StandardScaler and OneHotEncoder do.
  *
  * Medians are selected exactly by counting, so a column needs no sorted copy: the numbers' bits, in an order that is
- * theirs (order_key), are found 11 at a time, from the highest, by counts of the rows that share those found so far.
- * Six passes over the rows do that for all columns at once; three more find categories, means and scales. */
+ * theirs (order_key), are found up to 11 at a time, from the highest, by counts of the rows that share those found so
+ * far. Six passes over the rows do that for all columns at once, or more for thousands of columns; three more find
+ * categories, means and scales. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "graph/base/numtext.h"
 #include "tools/table/table.h"
 
-enum { KEY_BITS = 11, BUCKETS = 1 << KEY_BITS };
+enum { KEY_BITS = 11, MOST_COUNTS = 1 << 22 /* of all columns */ };
 
 /* Unsigned integers in the order of the numbers. */
 static uint64_t order_key(double v)
@@ -38,7 +39,7 @@ typedef struct {
     int at;                /* of its cells in a row */
     int64_t numbers, left; /* left: how many of those that share the bits are smaller than the one that is looked for */
     uint64_t bits;         /* of it, found so far */
-    int64_t *count;        /* [BUCKETS] */
+    int64_t *count;        /* [1 << key_bits] */
     double found, next;    /* the number; the smallest above it */
     double median, sum, squares, rest;
 } NumberFit;
@@ -48,7 +49,8 @@ typedef struct {
     Table *t;
     NumberFit *number; /* [n] */
     int n;
-    int64_t *count;  /* [n][BUCKETS] */
+    int64_t *count;  /* [n][1 << key_bits] */
+    int key_bits;    /* that a pass finds at most: fewer for many columns */
     int shift, bits; /* the bits that a pass finds, and where they end */
 } Fit;
 
@@ -122,7 +124,7 @@ static int64_t take_bits(NumberFit *x, int bits, bool first)
 {
     uint64_t b = 0;
 
-    for (int64_t i = 0; first && i < BUCKETS; i++)
+    for (int64_t i = 0; first && i < 1 << bits; i++)
         x->numbers += x->count[i];
     if (first)
         x->left = (x->numbers - 1) / 2;
@@ -138,9 +140,9 @@ static void fit_medians(Fit *f, const int64_t *row, int64_t n)
     bool between = false; /* a median lies between two numbers */
 
     for (f->shift = 64; f->shift > 0;) {
-        f->bits = f->shift < KEY_BITS ? f->shift : KEY_BITS;
+        f->bits = f->shift < f->key_bits ? f->shift : f->key_bits;
         f->shift -= f->bits;
-        memset(f->count, 0, (size_t)f->n * BUCKETS * sizeof *f->count);
+        memset(f->count, 0, ((size_t)f->n << f->key_bits) * sizeof *f->count);
         table_visit(f->t, row, n, count_keys, f);
         for (int i = 0; i < f->n; i++) {
             NumberFit *x = &f->number[i];
@@ -268,10 +270,12 @@ Status table_fit(Table *t, const int64_t *row, int64_t n)
     for (int i = 0; i < t->n && !st; i++)
         if (t->column[i].kind == COLUMN_NUMERIC && !t->column[i].target)
             f.number[f.n++] = (NumberFit){ .col = &t->column[i], .at = i + 1 };
-    if (!st && !(f.count = malloc(((size_t)f.n + 1) * BUCKETS * sizeof *f.count)))
+    for (f.key_bits = KEY_BITS; f.key_bits > 1 && f.n << f.key_bits > MOST_COUNTS;)
+        f.key_bits--;
+    if (!st && !(f.count = malloc((((size_t)f.n + 1) << f.key_bits) * sizeof *f.count)))
         st = FAIL_NOMEM();
     for (int i = 0; i < f.n && !st; i++)
-        f.number[i].count = f.count + (size_t)i * BUCKETS;
+        f.number[i].count = f.count + ((size_t)i << f.key_bits);
     st = st ? st : fit_categories(&f, row, n);
     if (!st && f.n)
         fit_numbers(&f, row, n, &wrong);

@@ -17,6 +17,7 @@ enum { MOST_FAULTS = 8, /* that one error lists */ SAMPLE_TEXT = 64, FEW_TEXTS =
 /* What a column holds. */
 typedef struct {
     int64_t numbers, texts, commas; /* cells; commas: texts that are numbers with a comma */
+    int64_t thousands;              /* texts that may be whole numbers with commas between thousands, as 1,000 */
     int64_t line;                   /* of the first text */
     char text[SAMPLE_TEXT];
     const char *head; /* the cell of the first row */
@@ -74,6 +75,20 @@ static void set_kinds(Table *t, const char *option, const char *list, ColumnKind
 
 /* ---- what a file holds ---- */
 
+/* Whether three digits follow each comma, and nothing else. */
+static bool is_grouped(const char *cell)
+{
+    const char *at = cell + (*cell == '-');
+    const size_t n = strspn(at, "0123456789");
+
+    if (!n || n > 3 || at[n] != ',')
+        return false;
+    for (at += n; *at == ','; at += 4)
+        if (strspn(at + 1, "0123456789") != 3)
+            return false;
+    return !*at;
+}
+
 static void survey_cell(Survey *s, const char *cell, int64_t line, bool decimal_comma)
 {
     double v;
@@ -88,7 +103,8 @@ static void survey_cell(Survey *s, const char *cell, int64_t line, bool decimal_
         s->line = line;
         snprintf(s->text, sizeof s->text, "%s", cell);
     }
-    s->commas += !decimal_comma && strchr(cell, ',') && table_number(&v, cell, true);
+    s->thousands += is_grouped(cell);
+    s->commas += !decimal_comma && strchr(cell, ',') && (table_number(&v, cell, true) || is_grouped(cell));
 }
 
 /* Whether the first row names the columns: each cell is a text of its own, or a column of numbers begins with a text.
@@ -186,8 +202,12 @@ static void find_kind(Column *col, const Survey *s, bool given, Problems *wrong)
     col->kind = s->texts ? COLUMN_CATEGORY : COLUMN_NUMERIC;
     if (s->texts && s->commas == s->texts)
         problems_add(wrong,
-                     "column '%.60s' holds numbers with commas, first '%s' in line %" PRId64
-                     ": decimal=comma reads them so, category=%.60s as texts",
+                     s->thousands == s->texts
+                         ? "column '%.60s' holds numbers with commas, first '%s' in line %" PRId64
+                           ": remove commas between thousands; decimal=comma reads them as decimal points, "
+                           "category=%.60s as texts"
+                         : "column '%.60s' holds numbers with commas, first '%s' in line %" PRId64
+                           ": decimal=comma reads them so, category=%.60s as texts",
                      col->name, s->text, s->line, col->name);
     else if (s->numbers > s->texts && s->texts)
         problems_add(wrong,
@@ -365,7 +385,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
 
     csv_rewind(c);
     st = st || !t->header ? st : csv_next(&more, c);
-    while (!st && wrong.n < MOST_FAULTS && !(st = csv_next(&more, c)) && more) {
+    while (!st && wrong.n < MOST_FAULTS && !t->overfull && !(st = csv_next(&more, c)) && more) {
         if (c->n != width) {
             problems_add(&wrong, "line %" PRId64 ": expected %d cells, found %d", c->row_line, width, c->n);
             continue;
@@ -388,7 +408,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
     free(row);
     t->digest = st ? 0 : XXH3_64bits_digest(digest);
     XXH3_freeState(digest);
-    if (!st && more)
+    if (!st && more && !t->overfull)
         problems_add(&wrong, "the rest is not read");
     for (int i = 0; i < t->n && !st && !fitted && !wrong.n; i++)
         check_categories(t, &t->column[i], &wrong);
