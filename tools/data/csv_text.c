@@ -293,7 +293,8 @@ Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *i
         return st;
     }
     a.data = a.map.data;
-    a.forgets = a.map.size > SMALL_BYTES;
+    if ((a.forgets = a.map.size > SMALL_BYTES))
+        mapped_scatter(&a.map);
     a.rows = x->ids;
     a.row = x->row;
     a.dim[0] = t->rows;
