@@ -53,8 +53,8 @@ foreach(dir ${TEST_DIRS})
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
 
-# The plans of networks that suites of passes make.
-target_sources(test_plans PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c)
+# The plans of networks that suites of passes make, and of the operator cases.
+target_sources(test_plans PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c tests/ops/case.c)
 
 # tests/api/steady_names.c counts the comparisons of names in a step.
 target_link_options(test_api PRIVATE -Wl,--wrap=strcmp,--wrap=strncmp)

@@ -178,12 +178,44 @@ static Status add_plan(PlanModel *m, Reader *r, const char *word)
     return ST_OK;
 }
 
+/* Adds a plan for each operator in a file of operator cases. */
+static Status add_operators(PlanModel *m, Reader *r)
+{
+    FILE *f = fopen(m->path, "r");
+    char *line = NULL, *op;
+    size_t cap = 0;
+    Status st = f ? ST_OK : FAIL(E_IO, "%s cannot be read", m->path);
+
+    while (!st && getline(&line, &cap, f) >= 0) {
+        bool known = !strchr(line, '(') || *line == '#';
+
+        for (int i = 0; !known && i < m->n_plan; i++)
+            known = !strncmp(line, m->plan[i].flag[0].value, strcspn(line, "(")) &&
+                    !m->plan[i].flag[0].value[strcspn(line, "(")];
+        if (known)
+            continue;
+        if (m->n_plan == MOST_PLANS) {
+            st = FAIL(E_INVALID, "%s: more than %d operators", m->path, MOST_PLANS);
+            break;
+        }
+        op = arena_printf(r->a, "%.*s", (int)strcspn(line, "("), line);
+        m->plan[m->n_plan] = (PlanCase){ .name = arena_printf(r->a, "%s %s", m->path, op) };
+        st = add_flag(&m->plan[m->n_plan++], "operator", op);
+    }
+    free(line);
+    if (f)
+        fclose(f);
+    return st;
+}
+
 /* Adds the plan of a word; draws:N stands for draw:1 to draw:N. */
 static Status add_word(PlanModel *m, Reader *r, const char *word)
 {
     const char *draws = strstr(word, "draws:");
     const int n = draws ? atoi(draws + 6) : 0;
 
+    if (!strcmp(word, "operators"))
+        return add_operators(m, r);
     if (!draws)
         return add_plan(m, r, word);
     for (int i = 1; i <= n; i++)
