@@ -10,7 +10,7 @@
 
 #include "exec/train/options.h"
 
-enum { MOST_SETS = 256, MOST_CHOICES = 24, MOST_AXES = 32, MOST_MODELS = 1000, MOST_PLANS = 64, MOST_SUITES = 16 };
+enum { MOST_SETS = 256, MOST_CHOICES = 24, MOST_AXES = 32, MOST_MODELS = 1000, MOST_PLANS = 200, MOST_SUITES = 16 };
 enum { TRIES = 50 }; /* draws, until one contradicts nothing */
 
 typedef struct {
@@ -149,19 +149,35 @@ static const char *find_set(const Reader *r, const char *name)
     return NULL;
 }
 
+/* Adds a plan without flags. */
+static Status new_plan(PlanCase **out, PlanModel *m, Reader *r, const char *word)
+{
+    if (m->n_plan == MOST_PLANS)
+        return FAIL(E_INVALID, "%s: more than %d plans", m->path, MOST_PLANS);
+    if (!(m->n_plan & (m->n_plan - 1))) { /* 0, 1, 2, 4 ... */
+        PlanCase *more = ARENA_NEW(r->a, PlanCase, m->n_plan ? 2 * m->n_plan : 1);
+
+        if (!more)
+            return FAIL_NOMEM();
+        if (m->n_plan)
+            memcpy(more, m->plan, (size_t)m->n_plan * sizeof *more);
+        m->plan = more;
+    }
+    *out = &m->plan[m->n_plan++];
+    (*out)->name = arena_printf(r->a, "%s %s", m->path, word);
+    for (int i = 0; i + 1 < m->n_plan; i++)
+        if (!strcmp(m->plan[i].name, (*out)->name))
+            return FAIL(E_INVALID, "'%s' is there twice", (*out)->name);
+    return ST_OK;
+}
+
 /* Adds the plan of a word, sets joined by plus signs. */
 static Status add_plan(PlanModel *m, Reader *r, const char *word)
 {
     char *rest = arena_printf(r->a, "%s", word), *part, *save = NULL;
     PlanCase *c;
 
-    if (m->n_plan == MOST_PLANS)
-        return FAIL(E_INVALID, "%s: more than %d plans", m->path, MOST_PLANS);
-    c = &m->plan[m->n_plan];
-    *c = (PlanCase){ .name = arena_printf(r->a, "%s %s", m->path, word) };
-    for (int i = 0; i < m->n_plan; i++)
-        if (!strcmp(m->plan[i].name, c->name))
-            return FAIL(E_INVALID, "'%s' is there twice", c->name);
+    TRY(new_plan(&c, m, r, word));
     for (part = strtok_r(rest, "+", &save); part; part = strtok_r(NULL, "+", &save)) {
         const char *flags = find_set(r, part);
 
@@ -174,7 +190,6 @@ static Status add_plan(PlanModel *m, Reader *r, const char *word)
         else
             return FAIL(E_INVALID, "there is no set '%s'", part);
     }
-    m->n_plan++;
     return ST_OK;
 }
 
@@ -184,6 +199,7 @@ static Status add_operators(PlanModel *m, Reader *r)
     FILE *f = fopen(m->path, "r");
     char *line = NULL, *op;
     size_t cap = 0;
+    PlanCase *c;
     Status st = f ? ST_OK : FAIL(E_IO, "%s cannot be read", m->path);
 
     while (!st && getline(&line, &cap, f) >= 0) {
@@ -194,13 +210,9 @@ static Status add_operators(PlanModel *m, Reader *r)
                     !m->plan[i].flag[0].value[strcspn(line, "(")];
         if (known)
             continue;
-        if (m->n_plan == MOST_PLANS) {
-            st = FAIL(E_INVALID, "%s: more than %d operators", m->path, MOST_PLANS);
-            break;
-        }
         op = arena_printf(r->a, "%.*s", (int)strcspn(line, "("), line);
-        m->plan[m->n_plan] = (PlanCase){ .name = arena_printf(r->a, "%s %s", m->path, op) };
-        st = add_flag(&m->plan[m->n_plan++], "operator", op);
+        if (!(st = new_plan(&c, m, r, op)))
+            st = add_flag(c, "operator", op);
     }
     free(line);
     if (f)
@@ -233,8 +245,8 @@ static Status add_model(PlanModel **out, PlanSuite *s, Reader *r, const char *pa
     if (s->n_model == MOST_MODELS)
         return FAIL(E_INVALID, "more than %d models", MOST_MODELS);
     *out = &s->model[s->n_model++];
-    **out = (PlanModel){ .path = arena_printf(r->a, "%s", path), .plan = ARENA_NEW(r->a, PlanCase, MOST_PLANS) };
-    return (*out)->path && (*out)->plan ? ST_OK : FAIL_NOMEM();
+    **out = (PlanModel){ .path = arena_printf(r->a, "%s", path) };
+    return (*out)->path ? ST_OK : FAIL_NOMEM();
 }
 
 static Status add_words(PlanSuite *s, Reader *r, const char *path, const char *words)
