@@ -10,6 +10,8 @@
 #include "exec/inspect/step_times.h"
 #include "exec/inspect/summary.h"
 #include "exec/inspect/transform.h"
+#include "exec/inspect/transform_build.h"
+#include "exec/inspect/verify.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/attach.h"
@@ -18,7 +20,9 @@
 #include "graph/ir/verify.h"
 #include "graph/text/parse.h"
 #include "passes/batch_axis.h"
+#include "passes/model/inference.h"
 #include "passes/options/batch.h"
+#include "passes/options/inputs.h"
 #include "passes/options/update.h"
 #include "tests/passes/frozen_network.h"
 #include "tests/passes/random_networks.h"
@@ -26,8 +30,8 @@
 
 /* The flags of a plan that are no options of dpexec. */
 typedef struct {
-    const char *until, *picture, *gradient_of, *with_respect_to, *summary, *simulate, *sizes;
-    bool dry_run, standard, parameters, training_info, exported;
+    const char *until, *picture, *gradient_of, *with_respect_to, *summary, *simulate, *sizes, *reach;
+    bool verify, dry_run, standard, parameters, training_info, exported;
     BuildMode mode[8];
     int n_mode;
 } Shown;
@@ -102,7 +106,8 @@ static const char **text_flag(Shown *s, const char *name)
                  { "with-respect-to", &s->with_respect_to },
                  { "summary", &s->summary },
                  { "simulate", &s->simulate },
-                 { "sizes", &s->sizes } };
+                 { "sizes", &s->sizes },
+                 { "reach", &s->reach } };
 
     for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
         if (!strcmp(name, flag[i].name))
@@ -116,6 +121,7 @@ static bool *switch_flag(Shown *s, const char *name)
         const char *name;
         bool *to;
     } flag[] = { { "dry-run", &s->dry_run },
+                 { "verify", &s->verify },
                  { "standard", &s->standard },
                  { "parameters", &s->parameters },
                  { "training-info", &s->training_info },
@@ -280,6 +286,29 @@ static Status show_mode(Plan *p, BuildMode mode)
     return st;
 }
 
+/* Sets how far the replicas' parts of an input reach, "x:1:3,2" along its axis 1. */
+static Status set_reach(Plan *p, const char *text)
+{
+    InputOptions *inputs = ARENA_NEW(p->a, InputOptions, 1);
+    InputReach *reach = ARENA_NEW(p->a, InputReach, 1);
+    int64_t *size = ARENA_NEW(p->a, int64_t, MAX_RANK);
+    const char *axis = strchr(text, ':');
+    double number[MAX_RANK];
+    int n;
+
+    if (!inputs || !reach || !size || !axis)
+        return FAIL(E_INTERNAL, "reach: expected NAME:AXIS:SIZES");
+    n = read_numbers(number, strchr(axis + 1, ':') + 1);
+    for (int i = 0; i < n; i++)
+        size[i] = (int64_t)number[i];
+    *reach = (InputReach){ arena_printf(p->a, "%.*s", (int)(axis - text), text), atoi(axis + 1), size };
+    *inputs = *input_options(&p->o->build);
+    inputs->reach = reach;
+    inputs->n_reach = 1;
+    p->o->build.inputs = inputs;
+    return ST_OK;
+}
+
 static Status show_modes(Plan *p)
 {
     Shown *s = &p->shown;
@@ -364,21 +393,36 @@ static Status show_simulation(Plan *p)
     return st;
 }
 
-/* Writes a file, reads it again and prints it. */
+/* Prints what is compared where the partitioned and the whole graph are run, and whether they agree. */
+static Status show_verification(Plan *p)
+{
+    TransformBuild *decided = ARENA_NEW(p->a, TransformBuild, 1);
+    Verify v = { 0 };
+
+    section(p, "verification", "");
+    TRY(transform_options(decided, p->o, has_loss(&p->o->build) ? BUILD_TRAIN : BUILD_INFER));
+    TRY(verify_partition(&v, p->a, p->model, &decided->parts.build, interp_node, 0));
+    fprintf(p->to, "%d values: %s\n", v.n_row, v.times <= VERIFY_TIMES ? "agree" : "differ");
+    return ST_OK;
+}
+
+/* Writes a file for inference, reads it again and prints it. */
 static Status show_file(Plan *p)
 {
     char path[] = "/tmp/plans_XXXXXX";
     const int fd = mkstemp(path);
     OnnxModel *onnx = NULL;
-    Graph *g = NULL;
+    Graph *g = NULL, *model = NULL;
     Status st = fd < 0 ? FAIL(E_IO, "%s cannot be made", path) : ST_OK;
 
     section(p, "file", "");
     close(fd);
     if (!st && p->shown.training_info)
         st = transform_write_training(p->model, NULL, p->onnx, p->o, p->shown.standard, path);
-    else if (!st)
-        st = onnx_export_file(p->model, &(ExportOptions){ .model = p->onnx }, path);
+    else if (!st && !(st = graph_clone(&model, p->model)) &&
+             !(st = model_repair(model, &p->o->build, interp_node, NULL)) && !(st = inference_make(model)))
+        st = onnx_export_file(model, &(ExportOptions){ .model = p->onnx }, path);
+    graph_free(model);
     if (!st)
         st = onnx_import_file(&g, &onnx, path,
                               &(ImportOptions){ .eval = interp_any, .training = p->shown.training_info });
@@ -409,7 +453,9 @@ static Status show(Plan *p)
     if (s->training_info || s->exported)
         return show_file(p);
     TRY(graph_is_step(p->model) ? ST_OK : show_model(p));
-    return show_modes(p);
+    if (s->reach)
+        TRY(set_reach(p, s->reach));
+    return s->verify ? show_verification(p) : show_modes(p);
 }
 
 Status plan_text(FILE *to, PlanFigures *figures, const char *model, const PlanCase *c)

@@ -31,7 +31,9 @@ typedef struct {
  *     parameters            the table of parameters
  *     simulate FILE         steps on a described cluster
  *     training-info         the file with training_info, read again
- *     export                the graph as a file, read again */
+ *     reach NAME:AXIS:SIZES how far each replica's part of an input reaches
+ *     verify                the partitioned graph against the whole one: do they agree?
+ *     export                the model as a file for inference, read again */
 Status plan_text(FILE *to, PlanFigures *figures, const char *model, const PlanCase *c) CHECKED;
 
 #endif
