@@ -44,12 +44,6 @@ void mapped_forget(const Mapped *m)
         (void)madvise((void *)(uintptr_t)m->data, m->size, MADV_DONTNEED); /* advice that may be ignored */
 }
 
-void mapped_scatter(const Mapped *m)
-{
-    if (m->data)
-        (void)madvise((void *)(uintptr_t)m->data, m->size, MADV_NOHUGEPAGE);
-}
-
 void mapped_close(Mapped *m)
 {
     if (m->data)

@@ -17,8 +17,6 @@ Status mapped_open(Mapped *out, const char *path) CHECKED;
 Status mapped_fd(Mapped *out, int fd, const char *path) CHECKED; /* leaves fd open; `path` is for errors */
 /* Releases the memory of pages that were read; they are read from the file again when they are needed. */
 void mapped_forget(const Mapped *m);
-/* Announces that the file is read here and there, so that a read brings few pages to memory. */
-void mapped_scatter(const Mapped *m);
 void mapped_close(Mapped *m); /* { 0 } is legal */
 
 #endif

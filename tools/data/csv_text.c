@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "graph/base/heap_array.h"
@@ -17,7 +18,7 @@ enum {
     BLOCK_MOST = 1 << 24,
     WAITING_BYTES = 4 << 20,
     WAITING_TEXTS = 1 << 16,
-    SMALL_BYTES = 64 << 20,
+    SMALL_IDS = 16 << 20 /* that may stay in memory */,
     REASON_TEXT = 512
 };
 
@@ -278,10 +279,11 @@ Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *i
     n = cut(x, samples, block, &longest, &kept);
     if (!kept)
         return FAIL(E_IO, "%s: column '%.60s' has no text", t->path, x->column);
+    if (x->ids > SMALL_IDS && (a.file = dup(fileno(x->file))) < 0)
+        return FAIL(E_IO, "%s: cannot keep its token ids: %s", t->path, strerror(errno));
     st = map_stream(&a.map, x->file, t->path);
     x->file = NULL;
-    TRY(st);
-    if (in)
+    if (in && !st)
         st = check_ids(x, (const uint32_t *)(const void *)a.map.data, t, in);
     if (!st && n)
         st = dataset_note(d, "%" PRId64 " of %" PRId64 " texts are cut to %" PRId64 " tokens, the longest has %" PRId64,
@@ -290,11 +292,11 @@ Status csv_text_add(Dataset *d, TextColumn *x, const Table *t, const dpx_info *i
         st = FAIL_NOMEM();
     if (st) {
         mapped_close(&a.map);
+        if (a.file)
+            close(a.file);
         return st;
     }
     a.data = a.map.data;
-    if ((a.forgets = a.map.size > SMALL_BYTES))
-        mapped_scatter(&a.map);
     a.rows = x->ids;
     a.row = x->row;
     a.dim[0] = t->rows;

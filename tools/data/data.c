@@ -103,6 +103,8 @@ Status dataset_add(Dataset *d, const Array *a, const char *path)
         Mapped m = a->map;
 
         mapped_close(&m);
+        if (a->file)
+            close(a->file);
         free(a->memory);
         free(a->name);
         free(a->row);
@@ -138,6 +140,8 @@ void dataset_free(Dataset *d)
         return;
     for (int i = 0; i < d->n && !d->lent; i++) {
         mapped_close(&d->array[i].map);
+        if (d->array[i].file)
+            close(d->array[i].file);
         free(d->array[i].memory);
         free(d->array[i].name);
         free(d->array[i].row);
@@ -536,6 +540,23 @@ static bool is_plain(const Array *a, dpx_dtype to)
     return plain;
 }
 
+/* Reads elements of the array's file; false: they are in its mapping only. */
+static bool read_span(const Array *a, Span span, void *out)
+{
+    const size_t size = dpx_dtype_size(a->dtype), lead = (size_t)(a->data - a->map.data);
+    size_t done = 0;
+
+    while (a->file && done < span.n * size) {
+        const ssize_t n =
+            pread(a->file, (char *)out + done, span.n * size - done, (off_t)(lead + span.from * size + done));
+
+        if (n <= 0 && !(n && errno == EINTR))
+            return false; /* the mapping tells what is wrong */
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return a->file != 0;
+}
+
 void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to, void *out)
 {
     size_t elements = array_sample_elements(a), size = dpx_dtype_size(a->dtype), to_size = dpx_dtype_size(to);
@@ -545,11 +566,15 @@ void array_gather(const Array *a, const int64_t *index, int64_t n, dpx_dtype to,
         const Span span = span_of(a, index[i]);
         const unsigned char *from = a->data + span.from * size;
         char *to_row = (char *)out + (size_t)i * elements * to_size;
+        unsigned char *room;
 
-        if (plain)
+        if (plain && !read_span(a, span, to_row))
             memcpy(to_row, from, span.n * size);
-        else
-            convert_sample(a, from, span.n, to, to_row);
+        if (plain)
+            continue;
+        room = a->file ? malloc(span.n * size + 1) : NULL;
+        convert_sample(a, room && read_span(a, span, room) ? room : from, span.n, to, to_row);
+        free(room);
     }
 }
 

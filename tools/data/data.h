@@ -60,7 +60,8 @@ struct Array {
     int64_t width;  /* of strings: code points of an element (tools/data/npy_text.h) */
     Normalisation norm; /* when converted to a float type */
     Mapped map;         /* that `data` points into; empty when another array owns it */
-    bool forgets;       /* pages of the mapping that were read do not stay in memory */
+    int file;           /* that is mapped, from which single samples are read, so that pages around them do not come to
+                         * memory; 0: they are read from the mapping */
     int64_t unpacked;   /* bytes of the file that were read to unpack or reorder it; 0: its samples are read in place */
     Mapped summed;      /* a stretch of the file with a checksum, read in place; empty: there is none */
     uint32_t checksum;
@@ -107,7 +108,7 @@ int64_t dataset_row(const Dataset *d, int64_t sample); /* the row of a sample in
 Status dataset_view(Dataset **out, const Dataset *d, const int64_t *row, int64_t n) CHECKED;
 
 /* ---- for the formats: tools/data/data_*.c ---- */
-/* Takes the mapping, the memory, the name and the rows of sequences, also when it fails. */
+/* Takes the mapping, its file, the memory, the name and the rows of sequences, also when it fails. */
 Status dataset_add(Dataset *d, const Array *a, const char *path) CHECKED;
 /* Adds "PATH: TEXT" to the line for the log, or "; TEXT" if there is one. */
 Status dataset_note(Dataset *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))) CHECKED;

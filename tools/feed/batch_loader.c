@@ -16,7 +16,6 @@
 #include "graph/base/hash.h"
 
 enum { MAX_SLOTS = 4, LARGE = 4096 /* bytes of a sample that is worth a request of its own */ };
-enum { FORGET_SAMPLES = 1024 /* each of which may have brought some dozens of pages to memory */ };
 enum { PIECES = 4 /* of a batch for each thread */, MOST_WORKERS = 256, SHOWN_BROKEN = 5, REASON_TEXT = 512 };
 
 /* A sample with its sort keys: its length, and its place among samples of equal length. */
@@ -75,7 +74,6 @@ struct Loader {
     int64_t failed_at;               /* its first sample's place */
     char why[REASON_TEXT];
     int filling;      /* pieces that threads fill */
-    int64_t since;    /* samples that were lent since pages were forgotten */
     int64_t replaced; /* broken samples of batches that were lent */
     bool told;        /* the log has their number */
 };
@@ -706,15 +704,6 @@ static void log_broken(Loader *l, const Broken *b)
     l->options.log(l->options.user, DPX_LOG_WARNING, line);
 }
 
-/* Forgets what was read of arrays that want it. */
-static void forget_pages(Loader *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->field[i].array->forgets)
-            mapped_forget(&l->field[i].array->map);
-    l->since = 0;
-}
-
 const Batch *loader_next(Loader *l)
 {
     const Batch *b = NULL;
@@ -736,8 +725,6 @@ const Batch *loader_next(Loader *l)
         }
     }
     pthread_mutex_unlock(&l->lock);
-    if (b && (l->since += b->samples) >= FORGET_SAMPLES)
-        forget_pages(l);
     if (b) {
         const Broken *broken = &((const Slot *)(const void *)b)->broken;
 

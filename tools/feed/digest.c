@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -23,19 +24,26 @@ static uint64_t sum_pieces(const Array *a, int64_t most, int field, Share share)
     const int64_t n = a->row ? (a->dim[0] < most ? a->dim[0] : most)
                       : all  ? (int64_t)((bytes + CHUNK - 1) / CHUNK)
                              : most;
+    unsigned char *room = NULL;
     uint64_t sum = 0;
     int64_t from, to;
 
     if (a->fetch) /* one process adds it for all */
         return share.rank ? 0 : XXH3_64bits_withSeed(&a->identity, sizeof a->identity, (uint64_t)field << 32);
+    if (a->row && a->file) /* without room the mapping is read */
+        room = malloc((size_t)a->dim[1] * array_position_elements(a) * dpx_dtype_size(a->dtype) + 1);
     share_range(share, n, &from, &to);
     for (int64_t i = from; i < to; i++) {
         const int64_t sample = a->row ? i * (a->dim[0] / n) + i * (a->dim[0] % n) / n : 0;
         const size_t at = a->row ? array_sample_at(a, sample) : (size_t)i * stride,
                      left = a->row ? (size_t)array_sample_bytes(a, sample) : bytes - at;
 
-        sum += XXH3_64bits_withSeed(a->data + at, left < CHUNK ? left : CHUNK, ((uint64_t)field << 32) + (uint64_t)i);
+        if (room)
+            array_gather(a, &sample, 1, a->dtype, room);
+        sum += XXH3_64bits_withSeed(room ? room : a->data + at, left < CHUNK ? left : CHUNK,
+                                    ((uint64_t)field << 32) + (uint64_t)i);
     }
+    free(room);
     return sum;
 }
 
