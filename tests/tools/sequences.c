@@ -1,4 +1,5 @@
 /* Sequences of unequal length: the two ways that files hold them, what a batch has of them, and what is refused. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,8 +129,9 @@ static void test_lengths(void)
 }
 
 /* Batches of two, in order: [1 2 3] and [], then [4]. */
-static void test_batches(void)
+static void check_batches(bool from_file)
 {
+    char path[256];
     Dataset *d;
     Loader *l;
     const Batch *b;
@@ -137,7 +139,11 @@ static void test_batches(void)
     make_folder();
     write_pairs();
     CHECK_OK(open_folder(&d));
-    const Array *x = dataset_find(d, "x");
+    Array *x = (Array *)(uintptr_t)dataset_find(d, "x");
+
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    if (from_file)
+        CU_ASSERT_FATAL((x->file = open(path, O_RDONLY)) > 0);
     const Field field[] = {
         { .name = "x", .array = x, .dtype = DPX_FLOAT32, .padding = -1 },
         { .name = "t", .array = x, .dtype = DPX_FLOAT32, .axis = 1, .padding = 5 },
@@ -166,6 +172,12 @@ static void test_batches(void)
     loader_free(l);
     dataset_free(d);
     remove_folder();
+}
+
+static void test_batches(void)
+{
+    check_batches(false);
+    check_batches(true);
 }
 
 /* Sequences that are all empty have one position, all padding: no axis of a model is of no positions. */

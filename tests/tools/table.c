@@ -220,6 +220,20 @@ static void check_features(const Table *t, int64_t row, int64_t expected)
         check_near("feature", x[i], csv_features[expected * CSV_FEATURES + i], 2e-7);
 }
 
+/* Rows of large tables are read from the file. */
+static void check_row_of_file(Table *t, int64_t row)
+{
+    const size_t size = t->cells.size;
+    const double *mapped, *read;
+    double room[16] = { 0 };
+
+    CHECK_OK(table_cells(&mapped, t, row, room));
+    t->cells.size = SIZE_MAX; /* a large one */
+    CHECK_OK(table_cells(&read, t, row, room));
+    t->cells.size = size;
+    CU_ASSERT(mapped != room && read == room && !memcmp(mapped, room, ((size_t)t->n + 1) * sizeof *room));
+}
+
 static void test_fit(void)
 {
     Table *t = read_values();
@@ -235,6 +249,7 @@ static void test_fit(void)
         check_features(t, row, row);
         CU_ASSERT_EQUAL(table_value(t, t->target, row), csv_target[row]);
         CU_ASSERT_EQUAL(table_line(t, row), row + 2);
+        check_row_of_file(t, row);
     }
     table_free(t);
 }
