@@ -188,9 +188,10 @@ static void test_refused(void)
     refuse(E_IO, "there are no rows but the header", "a,b\n", NULL);
     refuse(E_IO, "there are no rows", "\n\n", NULL);
     for (int i = 0; i < 60; i++)
-        snprintf(many + strlen(many), sizeof many - strlen(many), "n%d,%d\n", i, i);
+        snprintf(many + strlen(many), sizeof many - strlen(many), "n%d,t%d\n", i, i);
     refuse(E_IO, "column 'name' has 60 different texts in 60 rows, as names have: drop=name", many, NULL);
-    check_kinds("name:c b:n", many, &(TableOptions){ .category = "name" });
+    refuse(E_IO, "; column 'b' has 60 different texts in 60 rows, as names have: drop=b", many, NULL);
+    check_kinds("name:c b:c", many, &(TableOptions){ .category = "name+b" });
 }
 
 /* ---- values ---- */

@@ -410,7 +410,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
     XXH3_freeState(digest);
     if (!st && more && !t->overfull)
         problems_add(&wrong, "the rest is not read");
-    for (int i = 0; i < t->n && !st && !fitted && !wrong.n; i++)
+    for (int i = 0, cells = wrong.n; i < t->n && !st && !fitted && !cells; i++) /* wrong cells come first */
         check_categories(t, &t->column[i], &wrong);
     if (!st && !wrong.n && !t->rows) /* of a file with fitted columns */
         st = FAIL(E_IO, "%s: there are no rows but the header", t->path);
