@@ -207,19 +207,20 @@ Status report_print(const Report *r, FILE *to)
         fprintf(to, "\n");
     }
     report_summary(summary, r);
-    if (r->n_decision) {
+    if (r->n_decision)
         fprintf(to, "%s\n", summary);
-        report_print_decisions(r, to);
+    if (r->n_load) { /* report_graph has seen a graph */
+        print_loads(r, to);
+        print_phases(r, to);
+        print_replicas(r, to);
     }
     for (int k = 0; k < N_KINDS; k++)
         print_notes(r, to, (NoteKind)k);
-    print_stages(r, to);
-    if (r->n_load) { /* report_graph has seen a graph */
-        print_replicas(r, to);
-        print_loads(r, to);
-        print_phases(r, to);
+    if (r->n_load)
         print_collectives(r, to);
-    }
+    if (r->n_decision)
+        report_print_decisions(r, to);
+    print_stages(r, to);
     return report_print_finish(to);
 }
 

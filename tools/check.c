@@ -277,6 +277,24 @@ static Status check_run(Checks *c)
     return write_json(c);
 }
 
+/* The counts, and in the last line what they mean. */
+static void print_verdict(const Checks *c)
+{
+    const size_t passed = c->count[DPX_CHECK_PASSED], failed = c->count[DPX_CHECK_FAILED],
+                 unsupported = c->count[DPX_CHECK_UNSUPPORTED];
+
+    printf("%zu passed (%zu planned throughout), %zu failed, %zu unsupported\n", passed, c->planned, failed,
+           unsupported);
+    if (failed)
+        printf("differs: %zu of %zu folders failed\n", failed, c->n);
+    else if (!passed)
+        puts("undecided: dpexec supports none of the folders");
+    else if (unsupported)
+        printf("agrees: %zu folders compute what is expected; %zu are unsupported\n", passed, unsupported);
+    else
+        printf("agrees: %s what is expected\n", passed > 1 ? "all folders compute" : "the folder computes");
+}
+
 int run_check(const Args *a)
 {
     Checks c = { .args = a, .start = seconds_now(), .shown = seconds_now(), .terminal = isatty(STDERR_FILENO) };
@@ -284,8 +302,7 @@ int run_check(const Args *a)
     int code = st ? args_failed(a, "dpexec", st) : c.count[DPX_CHECK_FAILED] ? EXIT_FAILED : EXIT_DONE;
 
     if (!st)
-        printf("%zu passed (%zu planned throughout), %zu failed, %zu unsupported\n", c.count[DPX_CHECK_PASSED],
-               c.planned, c.count[DPX_CHECK_FAILED], c.count[DPX_CHECK_UNSUPPORTED]);
+        print_verdict(&c);
     for (size_t i = 0; i < c.n; i++)
         free(c.folder[i]);
     free(c.folder);

@@ -26,8 +26,8 @@ static const Flag flags[] = {
       "write the graph to FILE.txt, .onnx, .json, or as a picture to .svg, .html or .dot; text to a device or pipe "
       "[text to standard output]" },
     { "report", NULL,
-      "print what was split, found and trained; nodes, seconds and memory by pass; replicas, devices, phases, "
-      "collectives" },
+      "print devices, phases, replicas, what was split and found, collectives, what is trained; last the passes with "
+      "nodes, seconds and memory" },
     { "parameters", "[=FILE]",
       "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
       "line, or a .safetensors)" },

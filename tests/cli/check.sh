@@ -201,6 +201,7 @@ rm -r "$DIR/small"
 cp -rL "$data/node/test_softmax_axis_0" "$DIR/golden"
 set=$DIR/golden/test_data_set_0
 says "1 passed (1 planned throughout), 0 failed, 0 unsupported" "$dpexec" check "$DIR/golden/"
+says "agrees: the folder computes what is expected" "$dpexec" check "$DIR/golden/"
 says "passed: $DIR/golden" "$dpexec" check "$DIR/golden" --verbose
 /usr/bin/python3 - "$set" "$DIR" <<'END2'
 import sys
@@ -306,6 +307,7 @@ rm "$DIR/golden/data.json"
 truncate -s 20 "$set/output_0.pb"
 expect 1 "FAILED: $DIR/golden: $set/output_0.pb" "$DIR/golden"
 expect 0 "0 passed (0 planned throughout), 0 failed, 1 unsupported" "$DIR/unknown"
+expect 0 "undecided: dpexec supports none of the folders" "$DIR/unknown"
 expect 0 "unsupported: $DIR/unknown" "$DIR/unknown" --verbose
 expect 1 "output_0.pb" "$DIR/no_output"
 expect 1 "raw_data of 7 bytes, expected 8" "$DIR/short"
@@ -327,6 +329,7 @@ passed: $data/node/test_relu
 FAILED: $DIR/endless: crashed: CPU time limit exceeded
 passed: $data/node/test_exp
 2 passed ($([ "$how" ] && echo 0 || echo 2) planned throughout), 1 failed, 0 unsupported
+differs: 1 of 3 folders failed
 END2
     check "what is written of it${how:+, }$how" /usr/bin/python3 -c 'import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
