@@ -20,7 +20,8 @@ slurm="slurmctld slurmd slurm-client munge      tests/cluster, which runs a Slur
 test="libcunit1-dev libonnx-testdata
     locales                             a decimal comma
     python3-numpy python3-onnx          compare with the PyTorch oracle
-    python3-venv                        what exports are compared with (tests/interop)"
+    python3-venv                        what exports are compared with (tests/interop)
+    chromium                            measures the text of pages and pictures (tests/cli/browser.sh)"
 ci="clang clang-format libclang-rt-dev libomp-dev"
 
 # The words of a list up to each line's remark, which two spaces or more set off.

@@ -135,7 +135,7 @@ function element(b) {
   const click = e => { e.stopPropagation(); if (!dragged) { select(b); if (b.kids.length) toggle(b); } };
   if (b.kind === 'bar') {
     const label = `${b.title}, ${bytes(b.sent)}${b.wire ? `, ${seconds(b.wire)}` : ''}`;
-    b.e = make('div', { class: classes(b, 'collective'), onclick: click, role: 'treeitem' }, fit('div', label, { class: `fit bar ${b.colour}` }));
+    b.e = make('div', { class: classes(b, 'collective'), onclick: click, role: 'treeitem' }, fit('div', label, { class: `fit pill ${b.colour}` }));
   } else if (!b.isOpen) {
     b.e = make('div', { class: classes(b, b.kids.length ? 'group' : ''), onclick: click, role: 'treeitem' },
       make('div', { class: 'row', style: grid }, ...Array.from({ length: columns }, (_, c) => card(b, c))));
@@ -421,15 +421,16 @@ box.oninput = search;
 // ---- the page ----
 
 document.body.append(
-  make('header', {}, fit('h1', G.title), fit('span', G.facts, { class: 'fit facts' }),
+  make('header', {}, make('div', { class: 'about' }, fit('h1', G.title), fit('div', G.facts, { class: 'fit soft' })),
     make('div', { class: 'tools' }, box, told, choose('a sample', Array.from({ length: Math.min(total, 4096) }, (_, i) => String(i)), s => { const [r, set] = sample(+s); show(`sample ${s} goes to replica ${r}`, set); }),
       choose('a parameter', G.parameters, p => show(`parameter ${p}: uses, gradient, collective, update`, parameter(p))),
       choose('a gradient', G.parameters, p => show(`gradient of ${p}: from the loss to the update`, wayOfGradient(p))),
-      button('+ all', 'open all (e)', () => setAll(true)), button('− all', 'close all (c)', () => setAll(false)), button('−', 'smaller (-)', () => zoomTo(zoom / 1.25)), scale, button('+', 'larger (+)', () => zoomTo(zoom * 1.25)),
+      button('open all', 'open all (e)', () => setAll(true)), button('close all', 'close all (c)', () => setAll(false)), button('−', 'smaller (-)', () => zoomTo(zoom / 1.25)), scale, button('+', 'larger (+)', () => zoomTo(zoom * 1.25)),
       button('?', 'help', () => select(null)))),
   make('main', {}, view, panel));
 if (G.lanes > 1) picture.append(make('div', { class: 'heads', style: grid }, ...G.columns.map((c, i) => make('div', { style: 'min-width: 0' }, fit('b', c.title + (i === columns - 1 && G.more_columns ? `, and ${G.more_columns} more columns` : '')), fit('span', c.note)))));
-blocks.style.width = `${columns === 1 ? 700 : Math.max(250, Math.min(420, 1160 / columns)) * columns + 60}px`;
+// In one column as much as the window has room for beside the lines.
+blocks.style.width = `${columns === 1 ? Math.max(320, Math.min(700, view.clientWidth - 90)) : Math.max(250, Math.min(420, 1160 / columns)) * columns + 60}px`;
 if (columns > 1) blocks.classList.add('narrow');
 picture.append(blocks);
 openFirst();

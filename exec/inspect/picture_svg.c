@@ -18,7 +18,7 @@ static const char style[] =
     ".line { stroke: #5f6a85 } .tip { fill: #5f6a85 } .track { stroke: #c08bdc } .end { fill: #c08bdc }\n"
     ".card1 { fill: #1d2c40 } .card2 { fill: #38321c } .card3 { fill: #3b2820 } .card4 { fill: #20351f }\n"
     ".band1 { fill: #171d28 } .band2 { fill: #201e18 } .band3 { fill: #211b19 } .band4 { fill: #191f19 }\n"
-    ".card { stroke: #4a5470 } .frame { stroke: #6b7693; fill: #ffffff; fill-opacity: .04 }\n"
+    ".card { stroke: #4a5470 } .frame { stroke: #6b7693; fill: #ffffff; fill-opacity: .02 }\n"
     "}</style>\n";
 
 static const char *const fills[N_PHASES] = { "#ffffff", "#dbe9f6", "#fff2cc", "#f9e0d2", "#dcefd8" };
@@ -69,8 +69,8 @@ typedef struct {
 } TextStyle;
 
 static const TextStyle title_style = { SIZE, true, false, true, "text", "#1d2030" },
-                       soft_style = { SMALL, false, false, false, "soft", "#5b6278" },
-                       soft_right = { SMALL, false, true, false, "soft", "#5b6278" };
+                       soft_style = { SMALL, false, false, false, "soft", "#505870" },
+                       soft_right = { SMALL, false, true, false, "soft", "#505870" };
 
 /* Draws a line of text in `width` pixels from x on, or up to x; returns the pixels that it takes.  A text with
  * characters of unknown width is told its width. */
@@ -237,7 +237,7 @@ static void draw_frame(Draw *d, const Block *b)
     else
         fprintf(d->f,
                 "<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#334\" "
-                "fill-opacity=\".04\" "
+                "fill-opacity=\".02\" "
                 "stroke=\"#8a93ad\"%s/>\n",
                 box->x, box->y, box->w, box->h, b->kind == BLOCK_REPEAT ? " stroke-dasharray=\"5 3\"" : "");
     used = draw_text(d, box->x + box->w - INSET - PAD, box->y + 18, (box->w - 2 * INSET) * 3 / 5,

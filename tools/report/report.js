@@ -136,7 +136,7 @@ const className = (run, c) => run.classes && run.classes[c] !== undefined ? run.
 function matrix(run, counts) {
   const n = counts.length, sum = counts.map(r => r.reduce((a, b) => a + b, 0)), told = counts.map((_, c) => counts.reduce((a, r) => a + r[c], 0));
   const cell = (v, r, c) => make('td', { title: `${className(run, r)} taken for ${className(run, c)}: ${v}`,
-    style: v ? `background:rgba(var(--heat), ${(.08 + .8 * v / sum[r]).toFixed(3)});color:${v / sum[r] > .55 ? '#fff' : 'inherit'}` : '' }, v ? short(v) : '');
+    style: v ? `background:rgba(var(--heat), ${(.08 + .8 * v / sum[r]).toFixed(3)});color:${v / sum[r] > .88 ? '#fff' : 'var(--on)'}` : '' }, v ? short(v) : '');
   const head = make('tr', {}, make('th', { class: 'name' }, 'is \\ taken for'), ...counts.map((_, c) => make('th', { class: 'up' }, className(run, c))));
   const body = counts.map((row, r) => make('tr', {}, make('td', { class: 'name' }, className(run, r)), ...row.map((v, c) => cell(v, r, c))));
   const classes = counts.map((row, r) => {

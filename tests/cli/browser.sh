@@ -1,0 +1,47 @@
+#!/bin/bash
+# Pictures and the report of a run in a browser: no text overlaps, is cut off without a tooltip or leaves its box, whatever the names; a page
+# of 10,000 nodes opens within 2 s.  tests/cli/browser.py says how that is measured.
+. "$(dirname "$0")/lib.sh"
+python=${PYTHON:-/usr/bin/python3}
+if ! command -v chromium >/dev/null; then
+    skip "text in a browser" "there is no chromium (tools/install_packages.sh test)"
+    finish
+fi
+measure() { "$python" tests/cli/browser.py "$1" "$DIR" "${@:2}"; }
+
+# Names that no box has room for, and of characters whose widths differ.
+"$python" - "$DIR" <<'PY'
+import sys
+import onnx
+import numpy as np
+model = onnx.load("models/fashion_cnn.onnx")
+names = ["a_layer_whose_name_is_much_longer_than_anything_that_one_reads_" * 4, "W" * 200, "名前がとても長い層" * 20, "i.l." * 60 + "end", "<b>&amp;\"'" * 20]
+for i, node in enumerate(model.graph.node):
+    node.name = names[i % len(names)] + str(i)
+onnx.save(model, f"{sys.argv[1]}/names.onnx")
+r = np.random.default_rng(1)
+target = r.integers(0, 10, 90)
+np.savez(f"{sys.argv[1]}/data.npz", x=r.standard_normal((90, 1, 28, 28)).astype("f"), target=target)
+PY
+check "GPT" "$dpexec" new gpt --layers 4 -o "$DIR/gpt.onnx"
+check "a deep GPT" "$dpexec" new gpt --layers 26 --width 64 -o "$DIR/deep.onnx"
+check "ResNet-50" "$dpexec" new resnet50 -o "$DIR/resnet50.onnx"
+check "U-Net" "$dpexec" new unet -o "$DIR/unet.onnx"
+for kind in svg html; do
+    check "names.$kind" "$graph_transform" "$DIR/names.onnx" --batch-size 8 --loss cross-entropy --devices 'cpu*2' -o "$DIR/names.$kind"
+    check "gpt.$kind" "$graph_transform" "$DIR/gpt.onnx" --input-shape tokens=8,64 --loss cross-entropy --devices 'cpu*8' -o "$DIR/gpt.$kind"
+    # two replicas on a device: a column for each kind of lane
+    check "columns.$kind" "$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --devices 'cpu*2' --replicas 4 -o "$DIR/columns.$kind"
+done
+check "resnet50.svg" "$graph_transform" "$DIR/resnet50.onnx" --batch-size 9 --loss cross-entropy --devices 'cpu*4' -o "$DIR/resnet50.svg"
+check "unet.svg" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross-entropy -o "$DIR/unet.svg"
+check "a run" "$dpexec" train "$DIR/names.onnx" --data "$DIR/data.npz" --val "$DIR/data.npz" --loss cross-entropy --metric accuracy --metric confusion-matrix \
+    --batch-size 16 --epochs 3 --threads 1 --quiet --out "$DIR/run"
+cp "$DIR/run/report.html" "$DIR/report.html"
+for page in names.svg names.html gpt.html resnet50.svg unet.svg columns.svg columns.html report.html; do
+    check "text of $page" measure text "$DIR/$page"
+done
+check "faults are found" measure fault "$DIR/gpt.html"
+check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"
+check "open within 2 s" measure opening "$DIR/deep.html"
+finish
