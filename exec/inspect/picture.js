@@ -429,8 +429,9 @@ document.body.append(
       button('?', 'help', () => select(null)))),
   make('main', {}, view, panel));
 if (G.lanes > 1) picture.append(make('div', { class: 'heads', style: grid }, ...G.columns.map((c, i) => make('div', { style: 'min-width: 0' }, fit('b', c.title + (i === columns - 1 && G.more_columns ? `, and ${G.more_columns} more columns` : '')), fit('span', c.note)))));
-// In one column as much as the window has room for beside the lines.
-blocks.style.width = `${columns === 1 ? Math.max(320, Math.min(700, view.clientWidth - 90)) : Math.max(250, Math.min(420, 1160 / columns)) * columns + 60}px`;
+// As much as the window has room for beside the lines, within what is legible.
+const room = view.clientWidth - 90;
+blocks.style.width = `${columns === 1 ? Math.max(320, Math.min(700, room)) : Math.max(250, Math.min(420, room / columns)) * columns}px`;
 if (columns > 1) blocks.classList.add('narrow');
 picture.append(blocks);
 openFirst();

@@ -13,7 +13,7 @@
 #include "graph/ir/phase.h"
 #include "passes/report.h"
 
-enum { MOST_LINKS = 24, COMPARED = 32 };
+enum { MOST_LINKS = 24, COMPARED = 32, MOST_STEPS = 256 };
 
 typedef struct {
     PictureTree *t;
@@ -52,6 +52,28 @@ static int add_row(Rows *r, int behind, const LayerRow *row)
     return r->n_row++;
 }
 
+/* The row above `at` of this section, the one behind `end`, that has the node's path, where the node can stand as well:
+ * nothing that it reads is made below.  Replicas of a device that run in turn would have rows of their own otherwise.
+ * -1: there is none. */
+static int find_row_above(const Rows *r, const Node *n, int end, int at)
+{
+    int found = -1, steps = 0;
+
+    for (int i = end < 0 ? r->first : r->row[end].next; i >= 0 && steps < MOST_STEPS; i = r->row[i].next, steps++) {
+        if (!r->row[i].bar && !strcmp(r->row[i].path, r->path[n->index]))
+            found = i;
+        for (int k = 0; found >= 0 && i != found && k < n->n_in; k++) {
+            const Node *from = has_value(n->in[k]) ? value(r->t->picture.g, n->in[k])->producer : NULL;
+
+            if (from && r->row_of[from->index] == i)
+                found = -1;
+        }
+        if (i == at)
+            return found;
+    }
+    return -1;
+}
+
 /* The row for a node behind `at`, and after `before`, the last row of the section before: one that another lane has
  * made, or a new one.  A row that a lane has passed is not used again. */
 static int find_row(Rows *r, const Node *n, int phase, int at, int before)
@@ -83,8 +105,15 @@ static void add_section(Rows *r, int from, int to, int *last)
             at = add_row(
                 r, at,
                 &(LayerRow){ .path = r->path[n->index], .title = title_of(n), .phase = r->place[i].phase, .bar = n });
-        else if (at == end || !goes_on(r, n, &r->row[at]))
+        else if (at == end || !goes_on(r, n, &r->row[at])) {
+            const int above = at != end && *r->path[n->index] ? find_row_above(r, n, end, at) : -1;
+
+            if (above >= 0) {
+                r->row_of[n->index] = above;
+                continue;
+            }
             at = find_row(r, n, r->place[i].phase, at, before);
+        }
         r->row_of[n->index] = at;
     }
     while (*last >= 0 ? r->row[*last].next >= 0 : r->first >= 0)
@@ -118,6 +147,8 @@ static Status make_layer_rows(Rows *r)
     int *now, last = -1, k = 0;
 
     r->first = -1;
+    FOR_NODES(r->t->picture.g, n)
+        r->row_of[n->index] = -1;
     if (!(r->row = ARENA_NEW(r->a, LayerRow, r->n_place)) || !(ordered = ARENA_NEW(r->a, LayerRow, r->n_place)) ||
         !(now = ARENA_NEW(r->a, int, r->n_place)))
         return FAIL_NOMEM();

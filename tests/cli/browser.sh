@@ -30,7 +30,7 @@ check "U-Net" "$dpexec" new unet -o "$DIR/unet.onnx"
 for kind in svg html; do
     check "names.$kind" "$graph_transform" "$DIR/names.onnx" --batch-size 8 --loss cross-entropy --devices 'cpu*2' -o "$DIR/names.$kind"
     check "gpt.$kind" "$graph_transform" "$DIR/gpt.onnx" --input-shape tokens=8,64 --loss cross-entropy --devices 'cpu*8' -o "$DIR/gpt.$kind"
-    # two replicas on a device: a column for each kind of lane
+    # two replicas on a device: a column for replicas, and one for what those of a device share
     check "columns.$kind" "$graph_transform" models/fashion_cnn.onnx --batch-size 8 --loss cross-entropy --devices 'cpu*2' --replicas 4 -o "$DIR/columns.$kind"
 done
 check "resnet50.svg" "$graph_transform" "$DIR/resnet50.onnx" --batch-size 9 --loss cross-entropy --devices 'cpu*4' -o "$DIR/resnet50.svg"
