@@ -120,10 +120,10 @@ function card(b, column) {
   const p = b.c[column], phase = phaseOf(b).c[column];
   if (!p) return make('div');
   const count = [numbers(p), b.bars && `${b.bars} collective${b.bars > 1 ? 's' : ''}`].filter(Boolean).join(' · ');
-  const share = phase && (phase[6] ? p[6] / phase[6] : phase[4] ? p[4] / phase[4] : 0), below = b.kids.length ? contents(b) : p[1] === b.title ? '' : p[1];
+  const share = phase && (phase[6] ? p[6] / phase[6] : phase[4] ? p[4] / phase[4] : 0), title = b.unnamed ? p[1] : name(b), below = b.kids.length ? contents(b) : p[1] === title ? '' : p[1];
   const line = (a, c) => make('div', {}, a, c && fit('span', c, { class: 'fit soft' }));
-  const rows = columns > 1 ? [line(fit('b', name(b)), p[2]), line(fit('span', below, { class: 'fit soft' })), line(fit('span', count, { class: 'fit soft' }))]
-    : [line(fit('b', name(b), { title: path(b) }), p[2]), line(fit('span', below, { class: 'fit soft' }), count)];
+  const rows = columns > 1 ? [line(fit('b', title), p[2]), line(fit('span', below, { class: 'fit soft' })), line(fit('span', count, { class: 'fit soft' }))]
+    : [line(fit('b', title, { title: `${path(b)}: ${title}` }), p[2]), line(fit('span', below, { class: 'fit soft' }), count)];
   return make('div', { class: 'card' }, ...rows, share ? make('i', { class: 'heat', style: `width: ${(share * 100).toFixed(2)}%` }) : null);
 }
 function phaseOf(b) {

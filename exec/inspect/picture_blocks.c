@@ -94,8 +94,10 @@ static Status add_layer(Block **out, Builder *b, int i, size_t skip, Block *pare
             x->looks = hash_text(x->looks, x->part[c].ops);
             for (int d = 0; v && v->shape && d < v->shape->rank; d++)
                 x->looks = hash_int(x->looks, v->shape->dim[d]);
-            if (!*x->title && x->part[c].ops)
+            if (!*x->title && x->part[c].ops) {
                 x->title = x->part[c].ops;
+                x->unnamed = true;
+            }
         }
     }
     b->of_row[i] = x;

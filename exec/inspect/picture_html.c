@@ -50,6 +50,8 @@ static Status write_block(JsonWriter *w, const PictureTree *t, const Block *b, A
     json_write_string(w, "title", b->title);
     if (strcmp(b->path, b->title) != 0)
         json_write_string(w, "path", b->path);
+    if (b->unnamed)
+        json_write_bool(w, "unnamed", true);
     json_write_int(w, "phase", b->phase);
     json_write_int(w, "end", b->end);
     if (b->bar) {

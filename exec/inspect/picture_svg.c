@@ -90,7 +90,7 @@ static int draw_text(Draw *d, int x, int y, int width, const char *s, const Text
     fprintf(d->f, "<text class=\"%s\" fill=\"%s\" x=\"%d\" y=\"%d\" font-size=\"%d\"%s%s", how->class, how->fill, x, y,
             how->size, how->bold ? " font-weight=\"bold\"" : "", how->right ? " text-anchor=\"end\"" : "");
     if (!known)
-        fprintf(d->f, " textLength=\"%d\" lengthAdjust=\"spacingAndGlyphs\"", (int)w);
+        fprintf(d->f, " textLength=\"%d\"", (int)w);
     fputs(">", d->f);
     write_text(d->f, fit, strlen(fit));
     fputs("</text>\n", d->f);
@@ -156,7 +156,11 @@ static void draw_part(Draw *d, const Block *b, int column, int x, int y, int w, 
 {
     const Part *p = &b->part[column];
     const int inner = w - 2 * PAD;
-    const char *below = b->n_child ? picture_contents(d->a, b) : p->ops, *numbers = picture_numbers(d->a, p);
+    const char *name = b->unnamed ? p->ops : name_of(d, b),
+               *below = b->n_child   ? picture_contents(d->a, b)
+                        : b->unnamed ? ""
+                                     : p->ops,
+               *numbers = picture_numbers(d->a, p);
     int used;
 
     if (!p->nodes)
@@ -176,13 +180,13 @@ static void draw_part(Draw *d, const Block *b, int column, int x, int y, int w, 
             b->phase, x, y, w, h, fills[b->phase]);
     draw_heat(d, b, column, x, y + h, w);
     used = draw_text(d, x + w - PAD, y + 17, inner * 3 / 5, picture_shape(d->a, p), &soft_right);
-    draw_text(d, x + PAD, y + 17, inner - used - PAD, name_of(d, b), &title_style);
+    draw_text(d, x + PAD, y + 17, inner - used - PAD, name, &title_style);
     if (h == CARD_NARROW) {
         draw_text(d, x + PAD, y + 33, inner, below, &soft_style);
         draw_text(d, x + PAD, y + 49, inner, numbers, &soft_style);
     } else {
         used = draw_text(d, x + w - PAD, y + 33, inner * 3 / 5, numbers, &soft_right);
-        draw_text(d, x + PAD, y + 33, inner - used - PAD, !strcmp(below ? below : "", b->title) ? "" : below,
+        draw_text(d, x + PAD, y + 33, inner - used - PAD, !strcmp(below ? below : "", name ? name : "") ? "" : below,
                   &soft_style);
     }
     fputs("</g>\n", d->f);

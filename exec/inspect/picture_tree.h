@@ -25,7 +25,8 @@ struct Block {
     int phase;
     int index, end;    /* in PictureTree.block; those of all that it holds are in [index, end) */
     const char *path;  /* the whole name; "" where there is none */
-    const char *title; /* the name without that of the scope around it */
+    const char *title; /* the name without that of the scope around it, or the operators of an unnamed layer */
+    bool unnamed;      /* nothing is left of the name: each column shows its operators */
     Block *parent, **child;
     int n_child;       /* of a repeat: how often it comes */
     Part *part;        /* [n_column], of all that it holds; a bar has none */
