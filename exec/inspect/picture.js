@@ -89,7 +89,16 @@ function drawnFor() {
   for (const b of B) seen[b.i] = b.parent && (!b.parent.isOpen && b.parent !== ROOT || seen[b.parent.i] !== b.parent.i) ? seen[b.parent.i] : b.i;
   return seen;
 }
-// Arrows from a block to the next one of its frame; buses for values that pass others.
+// The first (0) or last (-1) block that is drawn in a block, collectives aside.
+function outermost(b, which) {
+  while (b.isOpen) {
+    const inside = b.kids.filter(k => k.kind !== 'bar');
+    if (!inside.length) break;
+    b = inside.at(which);
+  }
+  return b;
+}
+// Arrows from a block to the next one of its frame; buses for values that pass others, in a frame, too.
 function route() {
   const seen = drawnFor(), arrows = new Set(), buses = new Map(), done = new Set();
   for (const [i, k] of edges) {
@@ -100,8 +109,9 @@ function route() {
     while (a && b && a.parent !== b.parent) a.depth > b.depth ? a = a.parent : b = b.depth > a.depth ? b.parent : (a = a.parent, b);
     if (!a || !b || a === b || a.at >= b.at || a.kind === 'phase') continue;
     const between = a.parent.kids.slice(a.at + 1, b.at);
-    if (between.every(x => x.kind === 'bar')) [...between, b].forEach(x => arrows.add(x));
-    else if (u.kind !== 'bar' && v.kind !== 'bar') buses.has(u) ? buses.get(u).push(v) : buses.set(u, [v]);
+    const next = between.every(x => x.kind === 'bar');
+    if (next) [...between, b].forEach(x => arrows.add(x));
+    if (u.kind !== 'bar' && v.kind !== 'bar' && !(next && [a, outermost(a, -1)].includes(u) && [b, outermost(b, 0)].includes(v))) buses.has(u) ? buses.get(u).push(v) : buses.set(u, [v]);
   }
   return [arrows, buses];
 }
@@ -222,13 +232,22 @@ function select(b) {
 
 // ---- the panel ----
 
-function item(b) { return make('li', { class: 'go', onclick: () => reveal(b) }, path(b) || b.title); }
+const full = b => b.unnamed ? `${path(b)}: ${b.title}` : path(b) || b.title;
+function item(b) { return make('li', { class: 'go', onclick: () => reveal(b) }, full(b)); }
 function list(title, items) {
   return items.length ? [make('h3', {}, `${title} (${items.length})`), make('ul', {}, ...items.slice(0, MOST_LISTED), items.length > MOST_LISTED ? make('li', {}, '…') : null)] : [];
 }
-function nodeText(n) {
-  const where = [n.replica >= 0 && `replica ${n.replica}`, n.device >= 0 && `device ${n.device}`].filter(Boolean).join(', ');
-  return `${n.name} (${n.op}${n.bytes ? `, ${bytes(n.bytes)}` : ''}) ${n.shape}${where ? ` on ${where}` : ''}`;
+// Lines for nodes; those of replicas that are alike share one.  `tell` begins a line.
+function nodeItems(nodes, tell = () => '') {
+  const lines = new Map();
+  for (const n of nodes) {
+    const text = `${tell(n)}${n.name} (${n.op}${n.bytes ? `, ${bytes(n.bytes)}` : ''}) ${n.shape}`;
+    lines.has(text) ? lines.get(text).push(n) : lines.set(text, [n]);
+  }
+  return [...lines].map(([text, [n, ...others]]) => {
+    const where = others.length ? `×${others.length + 1}` : [n.replica >= 0 && `replica ${n.replica}`, n.device >= 0 && `device ${n.device}`].filter(Boolean).join(', ');
+    return make('li', tell(n) ? { class: 'go', onclick: () => reveal(B[n.block]) } : {}, `${text}${where && (others.length ? ' ' : ' on ')}${where}`);
+  });
 }
 function details(b) {
   const within = i => i >= b.i && i < b.end, seen = drawnFor(), near = (pick, other) => [...new Set(edges.filter(e => within(e[pick]) && !within(e[other])).map(e => e[other]))].map(i => B[i]);
@@ -239,7 +258,7 @@ function details(b) {
       row('FLOPs', p[4] ? flop(p[4]) : ''), row('bytes', p[5] ? bytes(p[5]) : ''), row('time', p[6] ? seconds(p[6]) : '')].filter(Boolean)))] : []);
   const nodes = N.filter(n => within(n.block));
   panel.replaceChildren(make('h2', {}, name(b)), b.path && b.path !== b.title ? make('p', { class: 'soft' }, b.path) : '', make('p', {}, collectives(b)),
-    ...tables.filter(Boolean), ...list('reads', from.map(item)), ...list('is read by', to.map(item)), ...list('nodes', nodes.map(n => make('li', {}, nodeText(n)))));
+    ...tables.filter(Boolean), ...list('reads', from.map(item)), ...list('is read by', to.map(item)), ...list('nodes', nodeItems(nodes)));
 }
 function help() {
   const key = (k, s) => make('li', {}, ...k.split(' ').flatMap(x => [make('kbd', {}, x), ' ']), s), mark = (kind, s) => make('li', {}, make('span', { class: `mark ${kind}` }), ' ' + s);
@@ -259,7 +278,7 @@ function show(title, set) {
   for (const i of set) for (let b = B[N[i].block]; b; b = b.parent) lit.add(b.i);
   blocks.classList.toggle('asked', set.size > 0);
   for (const b of visible()) if (b.e) b.e.classList.toggle('on', !!lit && lit.has(b.i));
-  if (title) panel.replaceChildren(make('h2', {}, title), ...list('nodes', [...set].sort((a, b) => a - b).map(i => make('li', { class: 'go', onclick: () => reveal(B[N[i].block]) }, `${N[i].phase}: ${nodeText(N[i])}`))));
+  if (title) panel.replaceChildren(make('h2', {}, title), ...list('nodes', nodeItems([...set].sort((a, b) => a - b).map(i => N[i]), n => `${n.phase}: `)));
 }
 const isParameter = (v, p) => G.states[v] === p, collective = n => n.tensors > 0;
 const about = (n, p) => n.name === 'gradient of ' + p || n.name.endsWith(' of gradient of ' + p);

@@ -131,6 +131,21 @@ static int compare_edges(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
+/* The first or the last block that is drawn in block i, collectives aside. */
+static int outermost(const PageLayout *l, int i, bool last)
+{
+    for (int n, next; l->box[i].open; i = next) {
+        Block *const *child = layout_children(l->t->block[i], &n);
+
+        next = -1;
+        for (int k = 0; k < n && (next < 0 || last); k++)
+            next = child[k]->kind != BLOCK_BAR ? child[k]->index : next;
+        if (next < 0)
+            break;
+    }
+    return i;
+}
+
 /* Whether the value of an edge needs a track.  If it goes to the next block, or the next but for collectives, it
  * becomes an arrow.  Ends of collectives have arrows alone. */
 static bool needs_track(PageLayout *l, Edge e)
@@ -156,7 +171,10 @@ static bool needs_track(PageLayout *l, Edge e)
         between += child[i]->kind != BLOCK_BAR;
     for (int i = l->box[from].at + 1; i <= l->box[to].at && !between; i++)
         l->box[child[i]->index].arrow = true;
-    return between && l->t->block[e.from]->kind != BLOCK_BAR && l->t->block[e.to]->kind != BLOCK_BAR;
+    if (!between && (e.from == from || e.from == outermost(l, from, true)) &&
+        (e.to == to || e.to == outermost(l, to, false)))
+        return false;
+    return l->t->block[e.from]->kind != BLOCK_BAR && l->t->block[e.to]->kind != BLOCK_BAR;
 }
 
 /* The edges that need tracks, each once. */
