@@ -2,6 +2,7 @@
 
     browser.py text FOLDER FILE...      no text overlaps, is cut off, leaves its box or lacks contrast: wide, narrow, light and dark
     browser.py opening FOLDER FILE      a page of 10,000 nodes is there within 2 s
+    browser.py hands FOLDER FILE        a GPT of 4 layers: clicks, keys, the wheel and the mouse do what the page says
     browser.py fault FOLDER FILE        the measurement finds faults that are put into the page
 """
 import html, json, pathlib, re, subprocess, sys
@@ -63,6 +64,77 @@ def opening(folder, file):
     assert tries[-1]["nodes"] >= 10000 and tries[-1]["opened"] < 2000, tries
 
 
+HANDS = """
+const said = {}, key = (k, on = document.body) => on.dispatchEvent(new KeyboardEvent('keydown', { key: k, bubbles: true, cancelable: true }));
+const titles = () => [...document.querySelectorAll('.p1 b')].map(e => e.textContent), shown = s => titles().filter(t => s.test(t));
+const titled = s => [...document.querySelectorAll('.p1 b')].find(e => s.test(e.textContent));
+const mouse = (type, x, y, buttons) => view.dispatchEvent(new PointerEvent(type, { pointerType: 'mouse', button: 0, buttons, clientX: x, clientY: y, bubbles: true }));
+said.folded = shown(/^h\\.\\d/);
+titled(/^h\\.0 … 3/).click();
+said.opened = shown(/^h\\.\\d/);
+titled(/^mlp$/).click();
+said.mlp = shown(/^c_fc$/).length;
+said.panel = panel.querySelector('h2').textContent;
+titled(/^mlp$/).click();
+said.closed = shown(/^c_fc$/).length;
+key('Escape');
+said.cleared = panel.querySelector('h2').textContent;
+const walked = [];
+for (let i = 0; i < 3; i++) { key('ArrowDown'); walked.push(selected.title); }
+said.walked = walked;
+key('ArrowLeft');
+said.left = selected.title;
+key('ArrowLeft');
+said.shut = selected.isOpen;
+key('ArrowRight');
+said.right = selected.isOpen;
+key('/');
+said.searches = document.activeElement === box;
+box.value = 'c_fc';
+box.dispatchEvent(new Event('input'));
+said.found = found.filter(b => b.phase === 1).map(b => b.path);
+key('Enter', box);
+said.first = selected.path;
+said.lit = [...document.querySelectorAll('.layer.p1.on')].length;
+key('Escape', box);
+said.dimmed = document.querySelectorAll('.asked').length;
+key('+');
+said.larger = zoom;
+key('0');
+view.dispatchEvent(new WheelEvent('wheel', { ctrlKey: true, deltaY: -100, bubbles: true, cancelable: true, clientX: 300, clientY: 300 }));
+said.wheel = zoom > 1;
+key('e');
+view.scrollTo(0, 500);
+mouse('pointerdown', 400, 400, 1);
+mouse('pointermove', 400, 300, 1);
+mouse('pointerup', 400, 300, 0);
+said.dragged = view.scrollTop;
+key('c');
+said.shut_all = titles();
+const choice = selects.find(s => s.getAttribute('aria-label') === 'a parameter');
+choice.value = 'transformer.h.2.mlp.c_fc.weight';
+choice.onchange();
+said.way = [...new Set([...panel.querySelectorAll('li.go')].map(e => e.textContent.split(':')[0]))];
+addEventListener('load', () => {
+  const out = document.createElement('pre');
+  out.id = 'measured';
+  out.textContent = JSON.stringify(said);
+  document.body.append(out);
+});
+"""
+
+
+def hands(folder, file):
+    page = folder / "hands.html"
+    page.write_text(file.read_text() + f"<script>{HANDS}</script>")
+    said = dumped(folder, page, "--window-size=1280,900")
+    expected = {"folded": ["h.0 … 3  ×4"], "opened": ["h.0 … 3", "h.0", "h.1", "h.2", "h.3"], "mlp": 1, "panel": "mlp", "closed": 0,
+                "cleared": "Reading this picture", "walked": ["forward", "transformer", said["walked"][2]], "left": "transformer", "shut": False, "right": True,
+                "searches": True, "found": [f"transformer.h.{i}.mlp.c_fc" for i in range(4)], "first": "transformer.h.0.mlp.c_fc", "lit": 1, "dimmed": 0,
+                "larger": 1.25, "wheel": True, "dragged": 600, "shut_all": ["forward", "transformer"], "way": ["forward", "backward", "update"]}
+    assert said == expected, {k: (said.get(k), v) for k, v in expected.items() if said.get(k) != v}
+
+
 def fault(folder, file):
     for old, new, name in (("text-overflow: ellipsis", "text-overflow: clip", "cut off"), (".card > div {", ".card > div { white-space: nowrap; overflow: visible; height: 4px;", "overlap"),
                            ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
@@ -80,4 +152,4 @@ def fault(folder, file):
 
 
 what, folder, *files = sys.argv[1:]
-{"text": text, "opening": opening, "fault": fault}[what](pathlib.Path(folder), *map(pathlib.Path, files))
+{"text": text, "opening": opening, "hands": hands, "fault": fault}[what](pathlib.Path(folder), *map(pathlib.Path, files))

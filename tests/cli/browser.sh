@@ -41,6 +41,7 @@ cp "$DIR/run/report.html" "$DIR/report.html"
 for page in names.svg names.html gpt.html resnet50.svg unet.svg columns.svg columns.html report.html; do
     check "text of $page" measure text "$DIR/$page"
 done
+check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"
 check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"
 check "open within 2 s" measure opening "$DIR/deep.html"
