@@ -141,6 +141,7 @@ def rows(folder, predictions, data):
     table = list(csv.DictReader(open(data, newline="")))
     loss = losses_of(predictions)(np.array([["no", "yes"].index(r["target"]) for r in table]))
     worst = page["evaluation"]["worst"]
+    assert page["evaluation"]["classes"] == ["no", "yes"]
     assert [w["row"] for w in worst] == np.argsort(-loss, kind="stable")[:25].tolist()
     for w in worst:
         row, shown = table[w["row"]], dict(w["values"])

@@ -327,6 +327,18 @@ static Status add_worst(json_t *list, const Mistakes *m, const Worst *at)
     return st;
 }
 
+static Status add_names(json_t *found, const Dataset *d)
+{
+    json_t *names = json_array();
+
+    if (!names || json_object_set_new(found, "classes", names))
+        return FAIL_NOMEM();
+    for (int64_t c = 0; d->class_name && c < d->classes; c++)
+        if (json_array_append_new(names, shown_text(d->class_name[c])))
+            return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status add_counts(json_t *found, const Mistakes *m)
 {
     json_t *rows = json_array(), *row;
@@ -361,6 +373,8 @@ Status mistakes_found(json_t **out, const Mistakes *m, int64_t step)
                               "of", (json_int_t)m->feed->data->samples, "worst");
     Status st = found ? ST_OK : FAIL_NOMEM();
 
+    if (!st && m->count)
+        st = add_names(found, m->feed->data);
     for (int i = 0; i < m->n_worst && !st; i++)
         st = add_worst(json_object_get(found, "worst"), m, &m->worst[i]);
     if (!st && m->count)

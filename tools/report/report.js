@@ -131,7 +131,10 @@ function rows(run) {
     make('td', {}, c in r ? c === 'seconds' ? time(r[c]) : short(r[c]) : ''))));
   return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, head), make('tbody', {}, ...body)));
 }
-const className = (run, c) => run.classes && run.classes[c] !== undefined ? run.classes[c] : String(c);
+function className(run, c) {
+  const names = run.classes.length || !run.evaluation ? run.classes : run.evaluation.classes || [];
+  return c < names.length ? names[c] : String(c);
+}
 // Precision and recall follow from the counts; rows are the right classes.
 function matrix(run, counts) {
   const n = counts.length, sum = counts.map(r => r.reduce((a, b) => a + b, 0)), told = counts.map((_, c) => counts.reduce((a, r) => a + r[c], 0));
@@ -198,8 +201,8 @@ function facts(run) {
     at ? fact(`best ${run.monitor === 'loss' ? 'validation loss' : run.monitor}`, `${short(at[metric], 5)} at step ${short(run.best)}`) : '',
     last.eval_loss !== undefined ? fact('last validation loss', short(last.eval_loss, 5)) : last.loss !== undefined ? fact('last loss', short(last.loss, 5)) : '',
     last.samples_per_second ? fact('samples per second', short(last.samples_per_second)) : '',
-    run.memory && run.memory.step ? fact('a step takes of a device', bytes(run.memory.step)) : '',
-    run.memory && run.memory.process ? fact('most memory of the process', bytes(run.memory.process)) : '');
+    run.memory && run.memory.step ? fact('memory of a step', bytes(run.memory.step)) : '',
+    run.memory && run.memory.process ? fact('peak memory of the process', bytes(run.memory.process)) : '');
 }
 function compare() {
   const keys = [...new Set(R.flatMap(r => Object.keys(r.arguments)))].filter(k => !HOW.includes(k) && new Set(R.map(r => JSON.stringify(r.arguments[k]))).size > 1);
@@ -209,7 +212,7 @@ function compare() {
   return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { class: 'name' }, ''), ...R.map(r => make('th', {}, r.name)))),
     make('tbody', {}, ...keys.map(k => line('--' + k, r => r.arguments[k] === undefined ? '' : String(r.arguments[k]))),
       ...figures.map(k => line(k.replaceAll('_', ' ') + ', at the best', r => short(best(r)[k], 5))), line('time', r => time(r.seconds)),
-      line('a step takes of a device', r => r.memory && r.memory.step ? bytes(r.memory.step) : '–'))));
+      line('memory of a step', r => r.memory && r.memory.step ? bytes(r.memory.step) : '–'))));
 }
 const text = list => make('pre', {}, list.join('\n'));
 function whole(run) {
