@@ -536,6 +536,13 @@ DPX_API int dpx_trainer_observes(const dpx_trainer *t); /* bit mask; 0: no sched
  * split is given once; unused entries have name NULL. */
 DPX_API dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs,
                            int n_outputs) DPX_CHECKED;
+/* The same token by token, for a language model whose scores for a token depend on it and those before it alone: the
+ * tokens [1, n] stand at `position` and behind it, and the trainer keeps what earlier calls computed for the positions
+ * before, with the same parameters.  Texts have at most `window` tokens, the same number in all calls.  Other inputs
+ * are filled in: ones where the name has "mask", positions where it has "position".  Outputs have n tokens.
+ * DPX_UNSUPPORTED: it cannot be shown that the model is one like that; the message says what it does. */
+DPX_API dpx_status dpx_run_tokens(dpx_trainer *t, const dpx_tensor *tokens, int64_t position, int64_t window,
+                                  dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
 /* A forward pass in one call, like torch.nn.parallel.data_parallel.  Inputs with the first one's size along axis `dim`
  * (negative: from the end) are split there over the devices; all devices get the others whole.  The model runs in
  * evaluation mode.  Outputs are gathered on device `output_device` of the list (-1: the host) and returned as by

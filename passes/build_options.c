@@ -24,6 +24,7 @@ PART(BatchNormOptions, batch_norm_options, batch_norm)
 PART(BackendOptions, backend_options, backend)
 PART(MemoryOptions, memory_options, memory)
 PART(StepOptions, step_options, step)
+PART(TokenOptions, token_options, tokens)
 
 const BuildOptions *build_parts(BuildParts *p)
 {
@@ -43,6 +44,7 @@ const BuildOptions *build_parts(BuildParts *p)
         .backend = &p->backend,
         .memory = &p->memory,
         .step = &p->step,
+        .tokens = &p->tokens,
     };
     return &p->build;
 }
@@ -64,6 +66,7 @@ void build_parts_copy(BuildParts *to, const BuildOptions *from)
         .backend = *backend_options(from),
         .memory = *memory_options(from),
         .step = *step_options(from),
+        .tokens = *token_options(from),
     };
     to->build.mode = from->mode;
     build_parts(to);

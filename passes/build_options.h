@@ -21,6 +21,7 @@ struct BuildOptions {
     const struct BackendOptions *backend;
     const struct MemoryOptions *memory;
     const struct StepOptions *step;
+    const struct TokenOptions *tokens;
 };
 
 #endif

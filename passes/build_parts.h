@@ -15,6 +15,7 @@
 #include "passes/options/replicas.h"
 #include "passes/options/step.h"
 #include "passes/options/target.h"
+#include "passes/options/tokens.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
 
@@ -35,6 +36,7 @@ typedef struct {
     BackendOptions backend;
     MemoryOptions memory;
     StepOptions step;
+    TokenOptions tokens;
 } BuildParts;
 
 /* Fills `to` with the mode and a copy of each part of `from`.  The copies borrow what the parts point to. */

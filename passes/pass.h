@@ -10,8 +10,9 @@
 typedef enum {
     BUILD_INFER,   /* forward only, outputs of the model; running statistics, no dropout */
     BUILD_PREDICT, /* BUILD_INFER without the model's own losses and metrics, and without inputs that only these need */
-    BUILD_EVAL,    /* BUILD_INFER without the model's own losses + criterion and metrics */
-    BUILD_TRAIN,   /* a whole optimizer step from one batch */
+    BUILD_CONTINUE,   /* BUILD_INFER of the next tokens of a text (passes/generate/cache_keys.c) */
+    BUILD_EVAL,       /* BUILD_INFER without the model's own losses + criterion and metrics */
+    BUILD_TRAIN,      /* a whole optimizer step from one batch */
     BUILD_ACCUMULATE, /* one micro-batch: gradients and loss sums are added to transient state */
     BUILD_APPLY,      /* the optimizer step from the accumulated state */
     BUILD_FINISH      /* the last micro-batch and the step: with --turns, where losses see other players' new values */

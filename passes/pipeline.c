@@ -11,24 +11,27 @@
 
 /* clang-format off: a new line must not move the others. */
 const Pass *const pipeline[] = {
-    &pass_convert_dtype,      /* before any type is inferred */
-    &pass_mark_batch,         /* before shapes are those of one batch size */
-    &pass_own_outputs,        /* likewise; shapes of its copies are inferred with all others */
-    &pass_part_losses,        /* likewise; before take-turns and criterion, which take outputs for losses */
-    &pass_infer_shapes,       /* everything below needs shapes */
-    &pass_keep_buffers,       /* before parameters are found among the constants */
-    &pass_straight_through,   /* tensors behind quantisers must be found as parameters */
-    &pass_find_parameters,    /* parameters must be state before constants are folded */
-    &pass_follow_file,        /* likewise; once parameters are known, which are state already */
-    &pass_read_means,         /* likewise; before anything is decided of a state by its name */
-    &pass_take_turns,         /* once it is known what is trained; before what chains statistics and numbers draws */
-    &pass_prepare_training,   /* before constants are folded: running statistics must be state too */
-    &pass_note_accumulation,  /* behind prepare-training; before lower, while a layer is one node of the model's name */
-    &pass_fold_constants,     /* after parameters have become state: no weight is folded away */
-    &pass_stochastic_depth,   /* literals are constants; before lower and key-random, which make other operators of what
-                                 draws */
-    &pass_key_random,         /* before lower, which takes Dropout for the identity that it is out of training */
-    &pass_lower,              /* before autodiff: gradients are those of the simpler operators */
+    &pass_token_window,      /* before any shape is inferred */
+    &pass_convert_dtype,     /* before any type is inferred */
+    &pass_mark_batch,        /* before shapes are those of one batch size */
+    &pass_own_outputs,       /* likewise; shapes of its copies are inferred with all others */
+    &pass_part_losses,       /* likewise; before take-turns and criterion, which take outputs for losses */
+    &pass_infer_shapes,      /* everything below needs shapes */
+    &pass_keep_buffers,      /* before parameters are found among the constants */
+    &pass_straight_through,  /* tensors behind quantisers must be found as parameters */
+    &pass_find_parameters,   /* parameters must be state before constants are folded */
+    &pass_follow_file,       /* likewise; once parameters are known, which are state already */
+    &pass_read_means,        /* likewise; before anything is decided of a state by its name */
+    &pass_take_turns,        /* once it is known what is trained; before what chains statistics and numbers draws */
+    &pass_prepare_training,  /* before constants are folded: running statistics must be state too */
+    &pass_note_accumulation, /* behind prepare-training; before lower, while a layer is one node of the model's name */
+    &pass_fold_constants,    /* after parameters have become state: no weight is folded away */
+    &pass_stochastic_depth,  /* literals are constants; before lower and key-random, which make other operators of what
+                                draws */
+    &pass_key_random,        /* before lower, which takes Dropout for the identity that it is out of training */
+    &pass_lower,             /* before autodiff: gradients are those of the simpler operators */
+    &pass_cache_keys, /* once composite operators are simple ones, which bring placements; before fuse-attention, whose
+                       * nodes read all times */
     &pass_fuse_attention,     /* once masks are constants; before cse and dce, which clear up behind it */
     &pass_cse,                /* lowering repeats itself; before autodiff, so that the backward pass is smaller too */
     &pass_fuse_layer_norm,    /* behind lower, which writes means as sums, and cse: a difference from the mean is one

@@ -125,7 +125,7 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (!*dpx_options_get(a->options, "input-shape"))
         TRY(set_lengths(a, *model, window));
     TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
-    TRY(text_generator_open(g, *model, *trainer, a->options, window));
+    TRY(text_generator_open(g, *model, *trainer, a->options, window, progress));
     fputs(prompt, stdout);
     begun = seconds_now();
     TRY(text_generator_write(*g, text, tokens, &how, print_token, *tokenizer));

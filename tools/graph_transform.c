@@ -47,6 +47,9 @@ static const Flag flags[] = {
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
       "alone (docs/standard.md)" },
     { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by" },
+    { "next-token", "WINDOW",
+      "the step of dpexec generate: the next token of a text of at most WINDOW, keys and values of the others in "
+      "states" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the ONNX operators that models may use, as JSON with --json" },
@@ -282,18 +285,20 @@ static Status show(const Graph *model, const OnnxModel *onnx, const Args *a, con
 {
     const char *path = args_value(a, "o"), *format = path ? transform_format(path) : "txt";
     bool wants_report = args_has(a, "report") || args_has(a, "json");
-    const bool standard = args_has(a, "standard"),
+    const bool standard = args_has(a, "standard"), next = args_has(a, "next-token"),
                draws = format && (!strcmp(format, "svg") || !strcmp(format, "html"));
     Report *report = report_create();
     Graph *g = NULL;
-    Status st = report ? ST_OK : FAIL_NOMEM();
+    int64_t window;
+    Status st = report ? args_int(&window, a, "next-token", 0, 2, 1 << 24) : FAIL_NOMEM();
 
     if (!st && !format)
         st = FAIL(E_INVALID, "-o %s: expected a name that ends in .txt, .onnx, .json, .svg, .html or .dot", path);
     if (!st)
         st = standard ? transform_standard(&g, model, o, report)
+             : next   ? transform_next_token(&g, model, o, window, args_value(a, "until"), report)
                       : transform_run(&g, model, o, args_value(a, "until"), report);
-    if (!st && (wants_report || draws) && !standard && !args_value(a, "until"))
+    if (!st && (wants_report || draws) && !standard && !next && !args_value(a, "until"))
         st = step_times(report, g, model, o);
     if (!st && standard)
         st = transform_write_standard(g, onnx, path);

@@ -104,6 +104,20 @@ dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part
 
 /* ---- inference ---- */
 
+Status trainer_view_outputs(dpx_tensor *outputs, const dpx_trainer *t, const NamedTensor *out, int n_out)
+{
+    const Graph *g = t->model->graph;
+
+    for (int i = 0; i < g->n_output; i++) {
+        const Tensor *y = named_find(out, n_out, g->output[i].name);
+
+        if (!y)
+            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
+        view_output(&outputs[i], &(NamedTensor){ g->output[i].name, *y });
+    }
+    return ST_OK;
+}
+
 static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, const int64_t *samples,
                              dpx_tensor *outputs, int n_outputs)
 {
@@ -130,14 +144,7 @@ static Status evaluate_infer(dpx_trainer *t, const dpx_tensor *inputs, int n, co
             view_output(&outputs[i], &out[i]);
         return ST_OK;
     }
-    for (int i = 0; i < g->n_output; i++) {
-        const Tensor *y = named_find(out, n_out, g->output[i].name);
-
-        if (!y)
-            return FAIL(E_INTERNAL, "output '%s' was not computed", g->output[i].name);
-        view_output(&outputs[i], &(NamedTensor){ g->output[i].name, *y });
-    }
-    return ST_OK;
+    return trainer_view_outputs(outputs, t, out, n_out);
 }
 
 dpx_status dpx_run(dpx_trainer *t, const dpx_tensor *inputs, int n, dpx_tensor *outputs, int n_outputs)

@@ -205,6 +205,10 @@ Status trainer_number_outputs(dpx_trainer *t) CHECKED;
 void trainer_read_outputs(dpx_trainer *t, dpx_result *r, const SessionStep *step);
 void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evaluations */
 
+/* exec/api/evaluate.c */
+/* Views the outputs of the model among those of a step, in the model's order. */
+Status trainer_view_outputs(dpx_tensor *outputs, const dpx_trainer *t, const NamedTensor *out, int n_out) CHECKED;
+
 /* exec/api/trainer.c */
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* Warns once that batches are weighed by their samples, where the model computes its loss itself; `what` adds them up.

@@ -123,6 +123,21 @@ Status transform_build(Graph **out, const Graph *model, const Options *o, BuildM
     return build(out, model, o, mode, NULL, report);
 }
 
+Status transform_next_token(Graph **out, const Graph *model, const Options *o, int64_t window, const char *until,
+                            Report *report)
+{
+    TransformBuild decided;
+    BuildParts *b = &decided.parts;
+
+    TRY(transform_check_model(model));
+    TRY(transform_options(&decided, o, BUILD_CONTINUE));
+    b->tokens = (TokenOptions){ .window = window, .tokens = 1 };
+    b->batch.n_input_shape = 0;
+    b->backend.backend = decided.cuda ? cuda_target(b->types.precision, b->backend.tf32)
+                                      : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
+    return build_decided(out, model, &b->build, until, report);
+}
+
 /* ---- for other runtimes ---- */
 
 /* Makes learning rates states, which the file has as inputs with defaults. */

@@ -15,6 +15,9 @@
 Status transform_run(Graph **out, const Graph *model, const Options *o, const char *until, Report *report) CHECKED;
 /* E_MODEL when the model is such a step. */
 Status transform_check_model(const Graph *model) CHECKED;
+/* Runs the passes up to `until` for the next token of a text of at most `window` tokens (passes/generate). */
+Status transform_next_token(Graph **out, const Graph *model, const Options *o, int64_t window, const char *until,
+                            Report *report) CHECKED;
 /* Runs the whole pipeline for one mode, on a copy of a model that is no step; `report` may be NULL. */
 Status transform_build(Graph **out, const Graph *model, const Options *o, BuildMode mode, Report *report) CHECKED;
 /* Builds the step of one replica that the options describe, in operators of ai.onnx alone.  Its inputs are the batch

@@ -51,7 +51,11 @@ struct Session {
     bool notes_logged, accumulation_logged; /* what the passes found, once; what only those for micro-batches do */
     bool padding_logged;                    /* why replicas have the step's length */
     bool interpreted_logged;                /* what is interpreted */
+    int64_t window;                         /* session_set_window; 0: not yet */
     ClassAxis class_axis;                   /* in force once it is decided; else what programs were built with */
 };
+
+/* The options of a step of BUILD_CONTINUE by its inputs (session_tokens.c). */
+TokenOptions session_tokens(const Session *s, const NamedTensor *in, int n_in);
 
 #endif

@@ -160,6 +160,9 @@ static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in
     InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.batch.n_input_shape + 1, sizeof *bound);
 
     *n = 0;
+    *batch_known = mode == BUILD_CONTINUE; /* whose inputs are parts of a window */
+    if (mode == BUILD_CONTINUE)
+        return bound;
     for (int i = 0; bound && i < s->model->n_input; i++) {
         const Tensor *t = named_find(in, n_in, s->shape[i].name);
 
@@ -246,6 +249,7 @@ static Status session_build_options(BuildParts *opt, InputShape **bound, Session
     if (!(*bound = bind_shapes(s, c->mode, in, n_in, &opt->batch.n_input_shape, &batch_known)))
         return FAIL_NOMEM();
     opt->build.mode = c->mode;
+    opt->tokens = session_tokens(s, in, n_in);
     opt->replicas.samples_each = c->samples_each;
     opt->inputs.reach = c->reach.list;
     opt->inputs.n_reach = c->reach.n;
@@ -384,7 +388,9 @@ static Status compile_with(Session *s, Compiled *c, const BuildOptions *opt, con
     }
     if (all_shapes_known(g))
         return compile_program(s, c, g);
-    st = c->mode < BUILD_EVAL ? ST_OK : fail_dynamic(g, "training");
+    st = c->mode == BUILD_CONTINUE ? fail_dynamic(g, "a step of a text")
+         : c->mode < BUILD_EVAL    ? ST_OK
+                                   : fail_dynamic(g, "training");
     graph_free(g);
     return st ? st : plan_explain(s->model, compile_apart(s, c, opt));
 }

@@ -74,6 +74,9 @@ States *session_states(Session *s);
 Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const Ways *ways);
+/* The tokens of a text at most, for BUILD_CONTINUE.  E_INVALID: it was set to another number, with which states were
+ * made. */
+Status session_set_window(Session *s, int64_t window) CHECKED;
 /* At most so many programs: the ones that were not used for longest go, and are compiled again when their shapes come
  * back. */
 void session_keep_programs(Session *s, int most);

@@ -32,5 +32,6 @@ static Status read_means_run(Graph *g, PassCtx *ctx)
 
 const Pass pass_read_means = { .name = "read-means",
                                .summary = "evaluate the means of parameters",
-                               .modes = 1u << BUILD_INFER | 1u << BUILD_PREDICT | 1u << BUILD_EVAL,
+                               .modes =
+                                   1u << BUILD_INFER | 1u << BUILD_PREDICT | 1u << BUILD_CONTINUE | 1u << BUILD_EVAL,
                                .run = read_means_run };

@@ -169,6 +169,9 @@ typedef struct {
     X(close_trainer, "dpx_trainer_close_group: trainer", dpx_trainer_close_group(NULL))                                \
     X(epoch_trainer, "dpx_trainer_end_epoch: trainer", dpx_trainer_end_epoch(NULL))                                    \
     X(parallel_keep, "data_parallel: keep", dpx_data_parallel(NULL, a->m, a->b.tensor, 1, NULL, 0, 0, a->out, 1))      \
+    X(tokens_trainer, "dpx_run_tokens: trainer", dpx_run_tokens(NULL, a->b.tensor, 0, 8, a->out, 1))                   \
+    X(tokens_tokens, "dpx_run_tokens: tokens", dpx_run_tokens(a->t, NULL, 0, 8, a->out, 1))                            \
+    X(tokens_outputs, "dpx_run_tokens: outputs", dpx_run_tokens(a->t, a->b.tensor, 0, 8, NULL, 1))                     \
     X(run_trainer, "dpx_run: trainer", dpx_run(NULL, a->b.tensor, 1, a->out, 1))                                       \
     X(run_inputs, "the batch is NULL", dpx_run(a->t, NULL, 1, a->out, 1))                                              \
     X(run_outputs, "dpx_run: outputs", dpx_run(a->t, a->b.tensor, 1, NULL, 1))                                         \

@@ -46,8 +46,58 @@ def model(name, length, extra):
     graph = h.make_graph(nodes, name, inputs, [out], [numpy_helper.from_array(x, k) for k, x in init.items()])
     save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), f"{sys.argv[1]}/{name}.onnx")
 
+def spelled(name, opset=17):
+    """Tokens [1,T] to scores, in other spellings of attention, and with what no cache of keys and values allows."""
+    r = np.random.default_rng(3)
+    init, nodes = {}, []
+    def weight(*shape):
+        init[f"w{len(init)}"] = (r.standard_normal(shape) * .7).astype("f")
+        return f"w{len(init) - 1}"
+    def constant(x):
+        init[f"c{len(init)}"] = np.array(x)
+        return f"c{len(init) - 1}"
+    def op(kind, *inputs, **attributes):
+        nodes.append(h.make_node(kind, [i if isinstance(i, str) else constant(i) for i in inputs], [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+    size = op("Gather", op("Shape", "tokens"), 1)
+    line = op("Range", 0, size, 1)
+    x = op("Gather", weight(40, 16), "tokens")
+    if name == "turned":        # counts positions from the end
+        x = op("Add", x, op("Gather", weight(64, 16), op("Sub", op("Sub", size, 1), line)))
+    def heads(x, n):
+        return op("Transpose", op("Reshape", x, [0, 0, n, 8]), perm=[0, 2, 1, 3])
+    def turn(x):                # rotary embedding
+        angle = op("Mul", op("Unsqueeze", op("Cast", line, to=T.FLOAT), [1]), np.float32([1, .3, .1, .03]))
+        angle = op("Concat", angle, angle, axis=1)
+        turned = op("Concat", op("Neg", op("Slice", x, [4], [8], [3])), op("Slice", x, [0], [4], [3]), axis=3)
+        return op("Add", op("Mul", x, op("Cos", angle)), op("Mul", turned, op("Sin", angle)))
+    q, k, v = op("MatMul", x, weight(16, 16)), op("MatMul", x, weight(16, 8)), op("MatMul", x, weight(16, 8))
+    if name == "attention":
+        a = op("Attention", q, k, v, q_num_heads=2, kv_num_heads=1, is_causal=1)
+    else:
+        k, v = turn(heads(k, 1)), heads(v, 1)
+        k, v = (op("Expand", z, op("Concat", [1, 2], op("Reshape", size, [1]), [8], axis=0)) for z in (k, v))
+        a = op("Div", op("MatMul", turn(heads(q, 2)), op("Transpose", k, perm=[0, 1, 3, 2])), np.float32(8 ** .5))
+        later = op("Trilu", op("Expand", np.float32(-1e9), op("Concat", op("Reshape", size, [1]), op("Reshape", size, [1]), axis=0)),
+                   2 if name == "ahead" else 1, upper=1)
+        a = op("MatMul", op("Softmax", op("Add", a, later), axis=-1), v)
+        a = op("Reshape", op("Transpose", a, perm=[0, 2, 1, 3]), [0, 0, 16])
+    x = op("Add", x, op("MatMul", a, weight(16, 16)))
+    if name == "mean":
+        x = op("Sub", x, op("ReduceMean", x, axes=[1]))
+    op("MatMul", x, weight(16, 40))
+    nodes[-1].output[0] = "scores"
+    graph = h.make_graph(nodes, name, [h.make_tensor_value_info("tokens", T.INT64, [1, "T"])],
+                         [h.make_tensor_value_info("scores", T.FLOAT, [1, "T", 40])], [numpy_helper.from_array(x, k) for k, x in init.items()])
+    save(h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8), f"{sys.argv[1]}/{name}.onnx")
+
 model("fixed", 24, False)
 model("open", "T", True)
+spelled("rotary")
+spelled("attention", 23)
+spelled("ahead")        # reads the next token, too
+spelled("mean")         # of all tokens
+spelled("turned")
 model("square", 40, False)      # as many tokens as classes
 PY
 
@@ -63,7 +113,7 @@ names = [i.name for i in net.get_inputs()]
 for _ in range(int(sys.argv[3])):
     seen = text[-window:]
     n = len(seen)
-    length = window if len(names) == 1 else n
+    length = window if isinstance(net.get_inputs()[0].shape[1], int) else n
     x = {"tokens": seen + [0] * (length - n), "attention_mask": [1] * n, "position_ids": range(n)}
     y = net.run(None, {k: np.array([x[k]], np.int64) for k in names})[0][0]
     text.append(int((y if len(names) == 1 else y.T)[n - 1].argmax()))
@@ -76,10 +126,29 @@ for model in fixed open; do
     "$dpexec" generate "$DIR/$model.onnx" --prompt "$prompt" --tokens 40 --temperature 0 --window 24 --quiet >"$DIR/$model.written" 2>"$DIR/err" || cat "$DIR/err"
     check "$model: the likeliest tokens" cmp "$DIR/$model.written" "$DIR/$model.expected"
 done
+
+# ---- keys and values of earlier tokens ----
+
+# writes MODEL: 60 tokens in a window of 64; what is said is in $DIR/said.
+writes() { "$dpexec" generate "$DIR/$1.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --window 64 2>"$DIR/said"; }
+for model in fixed open rotary attention; do
+    window=64
+    [ $model != fixed ] || window=24
+    likeliest $model "$prompt" 60 $window >"$DIR/$model.expected"
+    "$dpexec" generate "$DIR/$model.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --window $window >"$DIR/$model.written" 2>"$DIR/said"
+    check "$model: the likeliest of 60 tokens" cmp "$DIR/$model.written" "$DIR/$model.expected"
+    check "$model: earlier tokens are kept" test "$(grep -c anew "$DIR/said")" = 0
+done
+for model in ahead mean; do
+    check "$model: writes" writes $model
+    check "$model: no earlier token is kept" grep -q 'computed anew for each that is written: .* mixes tokens of different times' "$DIR/said"
+done
+check "turned: writes" writes turned
+check "turned: kept tokens give other scores" grep -q 'warning: scores of token 4 from keys and values that were kept differ by' "$DIR/said"
 likeliest square "$prompt" 60 40 >"$DIR/square.expected"
 "$dpexec" generate "$DIR/square.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --class-axis 2 --quiet >"$DIR/square.written"
 check "square: the likeliest tokens" cmp "$DIR/square.written" "$DIR/square.expected"
-refused 2 "40 tokens and as many classes: give --class-axis 2" "$dpexec" generate "$DIR/square.onnx" --prompt "$prompt"
+refused 2 "40 tokens and as many classes: give --class-axis 2" "$dpexec" generate "$DIR/square.onnx" --prompt "$prompt$prompt$prompt$prompt$prompt$prompt$prompt$prompt$prompt"
 likeliest open "$prompt" 60 64 >"$DIR/long.expected"      # the window grows past as many tokens as classes
 "$dpexec" generate "$DIR/open.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --window 40 --quiet | head -c 41 >"$DIR/long.written"
 check "open, as long as the vocabulary" cmp "$DIR/long.written" <(head -c 41 "$DIR/long.expected")

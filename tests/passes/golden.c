@@ -11,6 +11,7 @@
  *                          group=PATTERN:LOSS:CLIP input-shape=NAME:3,4 qat=off
  *                          batch-input=NAME:1 output-axis=inputs|1
  *                          stop=PATTERN untie=PATTERN producer=NAME
+ *                          window=TOKENS new-tokens=1
  *                          bn=sync|local|average bn-group=2 bn-clamp=yes own-buffers=yes head=NAME=N
  *   --- before
  *   graph "g" { ... }      types of outputs may be left out: they are inferred
@@ -309,7 +310,8 @@ static bool set_parameter_option(Options *o, const char *word, char *value)
 
 static bool set_option(Options *o, char *word)
 {
-    static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", "finish", NULL };
+    static const char *const modes[] = { "infer",      "predict", "continue", "eval", "train",
+                                         "accumulate", "apply",   "finish",   NULL };
     char *value = strchr(word, '=');
 
     if (!value)
@@ -317,6 +319,10 @@ static bool set_option(Options *o, char *word)
     *value++ = '\0';
     if (set_target_option(o, word, value) || set_update_option(o, word, value) || set_input_option(o, word, value))
         return true;
+    if (!strcmp(word, "window"))
+        return (o->parts.tokens = (TokenOptions){ atoi(value), 1 }).window > 0;
+    if (!strcmp(word, "new-tokens"))
+        return (o->parts.tokens.tokens = atoi(value)) > 0;
     if (!strcmp(word, "mode"))
         return (o->parts.build.mode = (BuildMode)choice(modes, value), choice(modes, value) >= 0);
     if (!strcmp(word, "loss"))

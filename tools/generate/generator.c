@@ -1,14 +1,20 @@
-/* Computes the scores of all tokens in sight for each token that is written.  Where the model leaves the length open,
- * it is rounded up to a power of two, so that few programs are planned; tokens behind the last one change no score
- * before them. */
+/* Computes the scores of the last token, from the new tokens alone where the model allows to keep what it computed for
+ * the earlier ones (dpx_run_tokens), else from all tokens in sight.  Several tokens at once are padded to a power of
+ * two, so that few programs are planned; tokens behind the last one change no score before them.
+ *
+ * The first tokens of a generator are computed in both ways.  Once a text is longer than the window, its tokens have
+ * other positions with each token that is written, and all are computed anew. */
 #include "tools/generate/generator.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tensor_number.h"
 
-enum { MOST_INPUTS = 16, SHORTEST = 16 };
+enum { MOST_INPUTS = 16, SHORTEST = 16, CHECKED_TOKENS = 2 };
+/* How far scores of both ways may be apart, of the range of all scores: in float32, and where values have 16 bits. */
+static const double APART = 1e-3, APART_16 = 0.1;
 
 typedef enum { GETS_TOKENS, GETS_MASK, GETS_POSITIONS } Content;
 
@@ -17,8 +23,13 @@ struct TextGenerator {
     int n, n_outputs;
     dpx_tensor input[MOST_INPUTS], *output;
     Content content[MOST_INPUTS];
+    int tokens;            /* the input that gets them */
     int64_t window, fixed; /* fixed: the length that the input fixes; 0: it is open */
-    double *score;
+    bool keeps;            /* what was computed for earlier tokens */
+    double apart;          /* APART, or APART_16 */
+    int64_t kept, checked; /* the first tokens of the text that are kept; tokens computed in both ways */
+    Progress *progress;
+    double *score, *other; /* `other`: room for scores that are compared with them */
     Candidate *room;
     int64_t vocabulary; /* of score and room */
     int axis;           /* of the vocabulary in the scores: 1 or 2; 0: not known yet */
@@ -43,7 +54,7 @@ static Status add_input(TextGenerator *g, const dpx_info *in, int64_t *open_wind
 }
 
 Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, const dpx_options *o,
-                           int64_t window)
+                           int64_t window, Progress *progress)
 {
     TextGenerator *g = calloc(1, sizeof *g);
     int tokens = 0;
@@ -52,6 +63,9 @@ Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trai
     if (!g)
         return FAIL_NOMEM();
     g->trainer = trainer;
+    g->progress = progress;
+    g->keeps = true;
+    g->apart = strcmp(dpx_options_get(o, "precision"), "float32") ? APART_16 : APART;
     g->axis = !strcmp(dpx_options_get(o, "class-axis"), "1")   ? 1
               : !strcmp(dpx_options_get(o, "class-axis"), "2") ? 2
                                                                : 0;
@@ -63,7 +77,10 @@ Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trai
             st = add_input(g, &in, &window);
     }
     for (int i = 0; i < g->n; i++)
-        tokens += g->content[i] == GETS_TOKENS;
+        if (g->content[i] == GETS_TOKENS) {
+            g->tokens = i;
+            tokens++;
+        }
     if (!st && tokens != 1)
         st = FAIL(E_INVALID, "the model has %d inputs for tokens, expected one of [batch, T]", tokens);
     if (!st && !(g->output = calloc((size_t)g->n_outputs + 1, sizeof *g->output)))
@@ -86,6 +103,7 @@ void text_generator_free(TextGenerator *g)
         free(g->input[i].data);
     free(g->output);
     free(g->score);
+    free(g->other);
     free(g->room);
     free(g);
 }
@@ -101,15 +119,22 @@ static void put(dpx_tensor *t, int64_t at, int64_t x)
     }
 }
 
-/* Fills the inputs with the last tokens of a text; *seen: how many. */
-static void fill(TextGenerator *g, const TokenIds *text, int64_t *seen)
+/* A length for n tokens of at most `most`: a power of two. */
+static int64_t padded(int64_t n, int64_t most)
 {
-    const int64_t all = (int64_t)text->n, n = all < g->window ? all : g->window;
     int64_t length = SHORTEST;
 
     while (length < n)
         length *= 2;
-    length = g->fixed ? g->fixed : length < g->window ? length : g->window;
+    return length < most ? length : most;
+}
+
+/* Fills the inputs with the last tokens of a text; *seen: how many. */
+static void fill(TextGenerator *g, const TokenIds *text, int64_t *seen)
+{
+    const int64_t all = (int64_t)text->n, n = all < g->window ? all : g->window,
+                  length = g->fixed ? g->fixed : padded(n, g->window);
+
     for (int i = 0; i < g->n; i++) {
         g->input[i].dim[1] = length;
         for (int64_t k = 0; k < length; k++)
@@ -122,11 +147,26 @@ static void fill(TextGenerator *g, const TokenIds *text, int64_t *seen)
     *seen = n;
 }
 
-/* Copies the scores behind token `at` out of the first output. */
-static Status read_scores(TextGenerator *g, int64_t at)
+static Status make_room(TextGenerator *g, int64_t n)
+{
+    if (n > g->vocabulary) {
+        free(g->score);
+        free(g->other);
+        free(g->room);
+        g->score = malloc((size_t)n * sizeof *g->score);
+        g->other = malloc((size_t)n * sizeof *g->other);
+        g->room = malloc((size_t)n * sizeof *g->room);
+        if (!g->score || !g->other || !g->room)
+            return FAIL_NOMEM();
+    }
+    g->vocabulary = n;
+    return ST_OK;
+}
+
+/* Copies the scores behind token `at` of `length` out of the first output. */
+static Status read_scores(TextGenerator *g, int64_t length, int64_t at)
 {
     const dpx_tensor *y = &g->output[0];
-    const int64_t length = g->input[0].dim[1];
     const bool has_scores = y->rank == 3 && (y->dim[1] == length || y->dim[2] == length) &&
                             (y->dtype == DPX_FLOAT32 || y->dtype == DPX_FLOAT64);
     int64_t n, step, from;
@@ -146,29 +186,91 @@ static Status read_scores(TextGenerator *g, int64_t at)
     n = y->dim[g->axis];
     step = g->axis == 2 ? 1 : length;
     from = g->axis == 2 ? at * n : at;
-    if (n > g->vocabulary) {
-        free(g->score);
-        free(g->room);
-        g->score = malloc((size_t)n * sizeof *g->score);
-        g->room = malloc((size_t)n * sizeof *g->room);
-        if (!g->score || !g->room)
-            return FAIL_NOMEM();
-    }
-    g->vocabulary = n;
+    TRY(make_room(g, n));
     for (int64_t i = 0; i < n; i++)
         g->score[i] = tensor_number(y, from + i * step);
     return ST_OK;
 }
 
+/* Computes the scores from all tokens in sight. */
+static Status compute_all(TextGenerator *g, const TokenIds *text)
+{
+    int64_t seen;
+
+    fill(g, text, &seen);
+    TRY((Status)dpx_run(g->trainer, g->input, g->n, g->output, g->n_outputs));
+    return read_scores(g, g->input[0].dim[1], seen - 1);
+}
+
+/* Computes the scores from the tokens that are not kept. */
+static Status compute_new(TextGenerator *g, const TokenIds *text)
+{
+    dpx_tensor tokens = g->input[g->tokens];
+    const int64_t from = g->kept, n = (int64_t)text->n - from;
+
+    tokens.dim[1] = n == 1 ? 1 : padded(n, g->window - from);
+    for (int64_t i = 0; i < tokens.dim[1]; i++)
+        put(&tokens, i, i < n ? (int64_t)text->id[from + i] : 0);
+    TRY((Status)dpx_run_tokens(g->trainer, &tokens, from, g->window, g->output, g->n_outputs));
+    TRY(read_scores(g, tokens.dim[1], n - 1));
+    g->kept = (int64_t)text->n;
+    return ST_OK;
+}
+
+/* Computes the scores in the other way, too, and ends the keeping of earlier tokens if they differ. */
+static Status check_kept(TextGenerator *g, const TokenIds *text)
+{
+    double low = g->score[0], high = low, most = 0;
+    const int64_t n = g->vocabulary;
+    double *kept = g->score;
+
+    g->score = g->other;
+    g->other = kept;
+    TRY(compute_all(g, text));
+    if (n != g->vocabulary)
+        return FAIL(E_INTERNAL, "%lld scores, expected %lld", (long long)g->vocabulary, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        low = fmin(low, g->score[i]);
+        high = fmax(high, g->score[i]);
+        most = isfinite(g->score[i]) ? fmax(most, fabs(g->score[i] - kept[i])) : most;
+    }
+    g->checked++;
+    if (!(most > g->apart * (high - low)))
+        return ST_OK;
+    g->keeps = false;
+    progress_line(
+        g->progress,
+        "dpexec: warning: scores of token %lld from keys and values that were kept differ by %.3g: all tokens "
+        "are computed anew for each that is written",
+        (long long)text->n, most);
+    return ST_OK;
+}
+
+/* Computes the scores of the token that follows. */
+static Status compute_scores(TextGenerator *g, const TokenIds *text)
+{
+    Status st;
+
+    if (!g->keeps || (int64_t)text->n > g->window)
+        return compute_all(g, text);
+    if (!(st = compute_new(g, text)))
+        return g->checked < CHECKED_TOKENS ? check_kept(g, text) : ST_OK;
+    if (st != E_UNSUPPORTED)
+        return st;
+    g->keeps = false;
+    if (!g->progress->quiet)
+        progress_line(g->progress, "all tokens are computed anew for each that is written: %s", status_message());
+    return compute_all(g, text);
+}
+
 Status text_generator_write(TextGenerator *g, TokenIds *text, int64_t n, const Sampling *how, TextGeneratorSink *take,
                             void *user)
 {
+    g->kept = 0; /* parameters may have changed */
     for (int64_t i = 0; i < n; i++) {
-        int64_t seen, token;
+        int64_t token;
 
-        fill(g, text, &seen);
-        TRY((Status)dpx_run(g->trainer, g->input, g->n, g->output, g->n_outputs));
-        TRY(read_scores(g, seen - 1));
+        TRY(compute_scores(g, text));
         token = sample_token(how, g->score, g->vocabulary, i, g->room);
         TRY(token_ids_add(text, (uint32_t)token));
         TRY(take(user, (uint32_t)token));

@@ -21,8 +21,9 @@ static Status open_sampler(Run *r)
     const char *source = source_value(&r->train.data->source, "tokenizer");
 
     TRY(tokenizer_open(&r->tokenizer, source ? source : "bytes"));
-    return status_prefix(text_generator_open(&r->generator, r->model, r->trainer, r->args->options, SAMPLE_WINDOW),
-                         "--sample-every");
+    return status_prefix(
+        text_generator_open(&r->generator, r->model, r->trainer, r->args->options, SAMPLE_WINDOW, &r->progress),
+        "--sample-every");
 }
 
 /* Prints the text of the tokens. */
