@@ -22,7 +22,8 @@ const HelpGroup help_groups[] = {
       "verbose quiet debug" },
     { "optimizer", "Optimizer",
       "optimizer lr weight-decay no-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "
-      "initial-sum trust average-power average-lr-power plain-defaults accumulate accumulate-across-epochs clip-norm "
+      "initial-sum trust beta2-decay eps1 eps2 clip-threshold ns-steps adjust-lr average-power average-lr-power "
+      "plain-defaults accumulate accumulate-across-epochs clip-norm "
       "clip-value ema eval-weights "
       "export-weights group groups turns" },
     { "schedule", "Learning rate schedule", "lr-schedule warmup-steps" },

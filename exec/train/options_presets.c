@@ -21,6 +21,7 @@ static const struct Preset {
     { "optimizer", "adam", "lr", "0.001" },
     { "optimizer", "adamw", "lr", "0.001" },
     { "optimizer", "lion", "lr", "0.0001" },
+    { "optimizer", "muon", "lr", "0.001" },
     { "optimizer", "schedule-free-adamw", "lr", "0.0025" },
     { "optimizer", "schedule-free-adamw", "eval-weights", "ema" },
     { "optimizer", "schedule-free-adamw", "export-weights", "ema" },

@@ -85,6 +85,7 @@ static Status split_graph_keep(Graph *part, const Graph *g, const uint8_t *marks
         v->init = NULL;
         v->layout = LAYOUT_ROWS;
         v->trainable = v->undecayed = v->transient = v->partial = false;
+        v->matrix = 0;
     }
     return part->status;
 }

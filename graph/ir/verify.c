@@ -56,8 +56,8 @@ static Status check_value(const Graph *g, uint32_t i)
         return BROKEN("'%s' is no temporary, but has a producer", v->name);
     if (v->layout != LAYOUT_ROWS && (!shape_known(v->shape) || !layout_holds(v->layout, v->shape)))
         return BROKEN("'%s' cannot be stored %s", v->name, layout_name(v->layout));
-    if (v->kind != V_STATE && (v->trainable || v->undecayed || v->transient || v->partial))
-        return BROKEN("'%s' is no state, but marked trainable, undecayed, transient or partial", v->name);
+    if (v->kind != V_STATE && (v->trainable || v->undecayed || v->matrix || v->transient || v->partial))
+        return BROKEN("'%s' is no state, but marked trainable, undecayed, a matrix, transient or partial", v->name);
     if (v->shard)
         TRY(check_shard(v));
     if (v->kind == V_CONST || v->kind == V_STATE)

@@ -57,10 +57,10 @@ ValueId formula_lr64(const UpdateRule *f)
     return emit_cast(f->o->g, emit_cast(f->o->g, f->o->lr, f->o->type), DT_FLOAT64);
 }
 
-ValueId formula_quotient(Graph *g, ValueId w, ValueId x, ValueId above, ValueId under)
+ValueId formula_quotient(Graph *g, const Norms *n, ValueId above, ValueId under)
 {
     const ValueId zero = emit_scalar(g, DT_FLOAT64, 0), one = emit_scalar(g, DT_FLOAT64, 1),
-                  no_w = EMIT(g, Equal, NULL, w, zero), no_x = EMIT(g, Equal, NULL, x, zero);
+                  no_w = EMIT(g, Equal, NULL, n->w, zero), no_x = EMIT(g, Equal, NULL, n->x, zero);
 
     return EMIT(g, Where, NULL, EMIT(g, Or, NULL, no_w, no_x), one, EMIT(g, Div, NULL, above, under));
 }
@@ -179,21 +179,29 @@ static void optimizer_finish(UpdateRule *f)
         g->input[n++] = f->scalar[i];
 }
 
-Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def, const void *settings)
+bool optimizer_takes_matrix(const OptimizerDef *def, const Value *w)
 {
-    UpdateRule f = { .o = o, .g = graph_create("formula") };
+    return def->matrix.takes && def->matrix.takes(w);
+}
+
+Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def, const void *settings,
+                         bool matrix)
+{
+    UpdateRule f = {
+        .o = o, .g = graph_create("formula"), .direction = matrix ? def->matrix.direction : NULL, .settings = settings
+    };
     Status st;
 
     if (!f.g)
         return FAIL_NOMEM();
     f.w = optimizer_add_state(&f, "w", NULL);
     f.grad = f.given_grad = body_input(f.g, "grad");
-    if (o->clip > 0) {
+    if (o->clip > 0 && !matrix) {
         const ValueId above = F(&f, Max, f.grad, formula_number(&f, -o->clip));
 
         f.grad = F(&f, Min, above, formula_number(&f, o->clip));
     }
-    def->formula(&f, settings);
+    (matrix ? def->matrix.formula : def->formula)(&f, settings);
     if (o->ema > 0)
         average(&f, o->ema);
     optimizer_finish(&f);
@@ -207,12 +215,12 @@ Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const Optimize
 
 /* ---- parameters ---- */
 
-/* Adds state PARAM.suffix: zeros with the parameter's type, shape and layout. */
-static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
+/* Adds state PARAM.suffix: zeros of the parameter's type, and of its layout where `shape` is its own. */
+static ValueId emit_state(Graph *g, ValueId param, const char *suffix, const Shape *shape)
 {
     const Value *w = value(g, param);
     const char *name = arena_printf(g->arena, "%s.%s", w->name, suffix);
-    const Tensor *zero = tensor_zeros(g->arena, w->dtype, w->shape);
+    const Tensor *zero = tensor_zeros(g->arena, w->dtype, shape);
     ValueId v;
 
     if (!name || !zero) {
@@ -222,10 +230,50 @@ static ValueId emit_state(Graph *g, ValueId param, const char *suffix)
     v = graph_add_const_nocopy(g, name, zero);
     if (has_value(v)) {
         value(g, v)->kind = V_STATE;
-        value(g, v)->layout = w->layout;
+        if (shape_eq(shape, w->shape))
+            value(g, v)->layout = w->layout;
     }
     return v;
 }
+
+/* ---- directions ---- */
+
+ValueId direction_state(const OptimizerStep *o, ValueId w, const char *suffix, const Shape *shape)
+{
+    return o->g->status ? NO_VALUE : emit_state(o->g, w, suffix, shape);
+}
+
+void direction_next(const OptimizerStep *o, ValueId state, ValueId next)
+{
+    if (!o->g->status)
+        graph_add_update(o->g, state, has_value(o->ok) ? EMIT(o->g, Where, NULL, o->ok, next, state) : next);
+}
+
+ValueId direction_mix(const OptimizerStep *o, ValueId x, ValueId y, ValueId by)
+{
+    const ValueId part = EMIT(o->g, Mul, NULL, by, EMIT(o->g, Sub, NULL, y, x));
+
+    return EMIT(o->g, Add, NULL, x, part);
+}
+
+ValueId direction_number(const OptimizerStep *o, double v) { return emit_scalar(o->g, o->type, v); }
+
+/* The tensor that stands for the gradient in the formula. */
+static ValueId emit_direction(const UpdateRule *f, ValueId w, ValueId grad)
+{
+    const OptimizerStep *o = f->o;
+
+    if (!f->direction)
+        return grad;
+    if (o->clip > 0) {
+        const ValueId above = EMIT(o->g, Max, NULL, grad, direction_number(o, -o->clip));
+
+        grad = EMIT(o->g, Min, NULL, above, direction_number(o, o->clip));
+    }
+    return o->g->status ? NO_VALUE : f->direction(o, f->settings, w, grad);
+}
+
+/* ---- nodes ---- */
 
 /* Emits value v of the formula for one parameter; `emitted` maps values of the formula, by id, to those emitted so far.
  */
@@ -264,6 +312,7 @@ static ValueId emit_norm_scale(const UpdateRule *f, const ValueId *in)
 {
     Graph *g = f->o->g;
     ValueId *emitted = calloc(f->g->n_value, sizeof *emitted), x;
+    Norms n;
 
     if (!emitted) {
         graph_fail_nomem(g);
@@ -276,8 +325,10 @@ static ValueId emit_norm_scale(const UpdateRule *f, const ValueId *in)
         emitted[f->scalar[i].i] = f->given[i];
     x = emit_value(f, emitted, f->norm.of);
     free(emitted);
-    x = f->norm.scale(g, f->norm.settings, emit_norm(f, in[0]), emit_norm(f, x));
-    return emit_cast(g, x, f->o->type);
+    n.w = emit_norm(f, in[0]);
+    n.x = emit_norm(f, x);
+    n.count = g->status ? 0 : (double)shape_numel(value(g, in[0])->shape);
+    return emit_cast(g, f->norm.scale(g, f->norm.settings, &n), f->o->type);
 }
 
 void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad)
@@ -287,10 +338,10 @@ void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad)
     int n = 1;
 
     while (n < f->n_state && !g->status) {
-        in[n] = emit_state(g, w, f->suffix[n]);
+        in[n] = emit_state(g, w, f->suffix[n], value(g, w)->shape);
         n++;
     }
-    in[n++] = grad;
+    in[n++] = emit_direction(f, w, grad);
     for (int i = 0; i < f->n_scalar; i++)
         in[n++] = f->given[i];
     if (f->norm.scale)

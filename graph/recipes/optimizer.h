@@ -20,9 +20,17 @@ typedef struct {
 
 #define EMA_SUFFIX "ema" /* of the state that is the mean of a parameter */
 
-/* Emits into g the factor of a parameter's updates, in float64, from the norms of the parameter and of another tensor.
- */
-typedef ValueId NormScale(Graph *g, const void *settings, ValueId w, ValueId x);
+/* Two norms in float64: of a parameter and of another tensor of its shape, of `count` elements. */
+typedef struct {
+    ValueId w, x;
+    double count;
+} Norms;
+
+/* Emits into g the factor of a parameter's updates, in float64. */
+typedef ValueId NormScale(Graph *g, const void *settings, const Norms *n);
+
+/* Emits into o->g, from a whole gradient, the tensor that stands for it in the formula. */
+typedef ValueId Direction(const OptimizerStep *o, const void *settings, ValueId w, ValueId grad);
 
 /* The update as a formula of one element: elementwise operators on values whose type is not set yet. */
 enum { FORMULA_STATES = 8, FORMULA_SCALARS = 16 };
@@ -40,21 +48,43 @@ typedef struct {
         int scalar;
         NormScale *scale;
         const void *settings;
-    } norm; /* a scalar whose value differs between parameters */
+    } norm;               /* a scalar whose value differs between parameters */
+    Direction *direction; /* NULL: none */
+    const void *settings; /* for it */
 } UpdateRule;
+
+/* A matrix, or several behind one another, and where its layer's outputs lie.  passes/model/hidden_matrices.c sets it
+ * for the parameters of optimizers with `.others`. */
+typedef enum {
+    MATRIX_NONE,   /* no matrix, an embedding, or a weight of the last layer */
+    MATRIX_OUT_IN, /* [..., out, in] */
+    MATRIX_IN_OUT, /* [..., in, out] */
+    MATRIX_FLAT    /* [out, in, spatial...] of a convolution: a matrix [out, all others] */
+} MatrixKind;
 
 typedef struct {
     Recipe recipe;
     void (*formula)(UpdateRule *f, const void *settings); /* failure is sticky in f->o->g or f->g */
+    /* Optional: another rule for some parameters, those that `takes`. */
+    struct {
+        bool (*takes)(const Value *w);
+        Direction *direction;
+        void (*formula)(UpdateRule *f, const void *settings);
+    } matrix;
+    const char
+        *others;   /* its rule for matrices is for hidden ones (Value.matrix); all others are updated by this one */
     bool of_file;  /* no formula: the model's own updates are used (Value.next) */
     bool averages; /* keeps state PARAM.ema, which evaluations and exports use in place of PARAM */
 } OptimizerDef;
 
 #define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }
 
-/* Builds the formula for parameters of o->type, and emits its scalars into o->g.  The caller frees out->g. */
-Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def,
-                         const void *settings) CHECKED;
+/* Does the optimizer's rule for matrices update this parameter? */
+bool optimizer_takes_matrix(const OptimizerDef *def, const Value *w);
+/* Builds the formula for parameters of o->type, and emits its scalars into o->g.  `matrix`: by the rule for matrices.
+ * The caller frees out->g. */
+Status optimizer_formula(UpdateRule *out, const OptimizerStep *o, const OptimizerDef *def, const void *settings,
+                         bool matrix) CHECKED;
 /* Adds the update of parameter w, of that type, to the step's graph. */
 void optimizer_emit(const UpdateRule *f, ValueId w, ValueId grad);
 
@@ -80,8 +110,8 @@ ValueId formula_is_first(UpdateRule *f);
 /* A scalar that is computed for each parameter from the norms of w and of x, any value of the formula so far.
  * `settings` must outlive the formula.  At most once in a formula. */
 ValueId formula_norm_scale(UpdateRule *f, ValueId x, NormScale *scale, const void *settings);
-/* above / under, or 1 if one of the norms w and x is 0; for a NormScale. */
-ValueId formula_quotient(Graph *g, ValueId w, ValueId x, ValueId above, ValueId under);
+/* above / under, or 1 if one of the norms is 0; for a NormScale. */
+ValueId formula_quotient(Graph *g, const Norms *n, ValueId above, ValueId under);
 /* 1 - beta^t in float64 at step t, the first being 1: corrects a mean of decay beta for its start at zero. */
 ValueId formula_correction(const UpdateRule *f, double beta);
 /* beta x + ((1 - beta) y) [z] */
@@ -89,6 +119,23 @@ ValueId formula_mean(UpdateRule *f, double beta, ValueId x, ValueId y, ValueId z
 /* grad + weight_decay w */
 ValueId formula_decayed(UpdateRule *f, double weight_decay);
 void formula_next(UpdateRule *f, ValueId state, ValueId next); /* state: f->w, or a result of formula_state */
+
+/* The settings and formula of adam; `decoupled`: of adamw. */
+typedef struct {
+    double beta1, beta2, eps, weight_decay;
+    bool amsgrad;
+} Adam;
+void formula_adam(UpdateRule *f, const Adam *s, bool decoupled);
+
+/* ---- parts of directions ---- */
+
+/* Adds state PARAM.suffix of this shape, which starts as zeros. */
+ValueId direction_state(const OptimizerStep *o, ValueId w, const char *suffix, const Shape *shape);
+/* Gives it its next value, unless the update does not happen. */
+void direction_next(const OptimizerStep *o, ValueId state, ValueId next);
+/* x + by (y - x) */
+ValueId direction_mix(const OptimizerStep *o, ValueId x, ValueId y, ValueId by);
+ValueId direction_number(const OptimizerStep *o, double v);
 
 /* Flags that several optimizers have. */
 #define FLAG_WEIGHT_DECAY(Struct, field, value, what)                                                                 \

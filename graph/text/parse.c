@@ -252,6 +252,7 @@ static Status declaration(Parser *p, ValueKind kind)
 {
     const char *name = NULL, *params[MAX_RANK] = { NULL };
     bool has_data, trainable = false, undecayed = false, transient = false, partial = false, member = false;
+    bool matrix[3] = { false };
     Tensor *init = NULL;
     Value v = { .replica = -1, .device = -1 };
     Shape shape;
@@ -261,6 +262,9 @@ static Status declaration(Parser *p, ValueKind kind)
     if (kind == V_STATE) {
         TRY(parse_accept_word(p, "trainable", &trainable));
         TRY(parse_accept_word(p, "undecayed", &undecayed));
+        TRY(parse_accept_word(p, "out_in", &matrix[0]));
+        TRY(parse_accept_word(p, "in_out", &matrix[1]));
+        TRY(parse_accept_word(p, "flat", &matrix[2]));
         TRY(parse_accept_word(p, "transient", &transient));
         TRY(parse_accept_word(p, "partial", &partial));
     }
@@ -286,6 +290,7 @@ static Status declaration(Parser *p, ValueKind kind)
     value(p->g, id)->kind = kind;
     value(p->g, id)->trainable = trainable;
     value(p->g, id)->undecayed = undecayed;
+    value(p->g, id)->matrix = matrix[0] ? 1 : matrix[1] ? 2 : matrix[2] ? 3 : 0;
     value(p->g, id)->transient = transient;
     value(p->g, id)->partial = partial;
     value(p->g, id)->member = member;

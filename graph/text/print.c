@@ -358,13 +358,14 @@ static Status print_attrs(Printer *p, const Node *n)
 
 static Status print_declaration(Printer *p, const char *word, ValueId id)
 {
+    static const char *const matrix[] = { "", " out_in", " in_out", " flat" };
     const Value *v = value(p->g, id);
 
     fprintf(p->f, p->body ? " %s " : "  %s ", word);
     print_value(p, id);
     if (v->kind == V_STATE)
-        fprintf(p->f, "%s%s%s%s", v->trainable ? " trainable" : "", v->undecayed ? " undecayed" : "",
-                v->transient ? " transient" : "", v->partial ? " partial" : "");
+        fprintf(p->f, "%s%s%s%s%s", v->trainable ? " trainable" : "", v->undecayed ? " undecayed" : "",
+                matrix[v->matrix], v->transient ? " transient" : "", v->partial ? " partial" : "");
     if (v->member)
         fputs(" member", p->f);
     if (v->next) {

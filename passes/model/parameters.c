@@ -12,6 +12,7 @@
 
 #include "graph/ops/quantize.h"
 #include "passes/options/parameters.h"
+#include "passes/options/recipes.h"
 #include "passes/options/update.h"
 #include "passes/update_groups.h"
 
@@ -361,13 +362,35 @@ static Status find_quantised(Parameters *p)
     return ST_OK;
 }
 
+/* The optimizer of a parameter of this group. */
+static const OptimizerDef *optimizer_of(const BuildOptions *opt, int group)
+{
+    return group ? update_options(opt)->group[group - 1].optimizer : recipe_options(opt)->optimizer;
+}
+
+/* Sets v->matrix where the parameter's optimizer asks for it, and adds that to the reason for training it. */
+static Status decide_matrix(Value *v, Verdict *verdict, const Parameters *p, uint8_t matrix, int group)
+{
+    const OptimizerDef *def = optimizer_of(p->ctx->opt, group);
+
+    if (!verdict->trained || !def || !def->others)
+        return ST_OK;
+    v->matrix = matrix & 3;
+    if (p->ctx->report && !(verdict->reason = arena_printf(p->ctx->report->arena, "%s; updated by %s", verdict->reason,
+                                                           matrix ? def->recipe.name : def->others)))
+        return FAIL_NOMEM();
+    return ST_OK;
+}
+
 static Status decide(Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
     const unsigned undecayed = update_options(opt)->undecayed;
     unsigned char *kind;
+    uint8_t *matrix;
 
     TRY(parameter_kinds(&kind, &p->reach, p->ctx->scratch));
+    TRY(hidden_matrices_find(&matrix, &p->reach, p->ctx->scratch));
     for (uint32_t i = 1; i < p->g->n_value; i++) {
         Value *v = p->g->value[i];
         Verdict verdict;
@@ -384,6 +407,7 @@ static Status decide(Parameters *p)
         if (verdict.trained && kind[i] & undecayed && p->ctx->report &&
             !(verdict.reason = arena_printf(p->ctx->report->arena, "%s; no weight decay", verdict.reason)))
             return FAIL_NOMEM();
+        TRY(decide_matrix(v, &verdict, p, matrix[i], group));
         TRY(report_decision(p->ctx->report, v, verdict.trained, verdict.guess, verdict.reason,
                             p->reach.reach[i] & REACH_STATISTIC  ? DECISION_STATISTIC
                             : p->reach.reach[i] & ~REACH_SETTING ? DECISION_DATA

@@ -46,6 +46,10 @@ Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 /* KIND_ (passes/options/update.h) of each value, by its id: of what no operator reads as anything else. */
 Status parameter_kinds(unsigned char **out, const Reach *r, Arena *a) CHECKED;
 
+/* ---- hidden_matrices.c ---- */
+/* MatrixKind (graph/recipes/optimizer.h) of each value, by its id. */
+Status hidden_matrices_find(uint8_t **out, const Reach *r, Arena *a) CHECKED;
+
 /* ---- batch_norm_formula.c ---- */
 Status formula_find(Reach *r, Arena *a) CHECKED; /* fills `normalises`, `rescales`, `by_instance` */
 /* The value whose elements v has in another shape or type; v itself if it has its own. */

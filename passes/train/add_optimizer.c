@@ -21,17 +21,12 @@
  * micro-batch and the step are one graph, BUILD_FINISH: its gradients and losses are added to the sums, and the losses
  * of later players read the values that earlier players get by that.  In the micro-batches before it no player has
  * changed, so all losses read the old values. */
-#include <math.h>
 #include <string.h>
 
 #include "graph/ir/emit.h"
 #include "graph/ir/rewrite.h"
 #include "graph/ops/binary.gen.h"
-#include "graph/ops/compare.gen.h"
 #include "graph/ops/optimizer.gen.h"
-#include "graph/ops/reduce.gen.h"
-#include "graph/ops/unary.gen.h"
-#include "graph/ops/where.gen.h"
 #include "passes/options/collectives.h"
 #include "passes/options/recipes.h"
 #include "passes/options/step.h"
@@ -39,6 +34,7 @@
 #include "passes/options/update.h"
 #include "passes/pass.h"
 #include "passes/report.h"
+#include "passes/train/power_norm.h"
 #include "passes/update_groups.h"
 
 typedef struct {
@@ -214,43 +210,6 @@ static void unscale_outputs(const Optimizer *o, const Group *p)
     }
 }
 
-/* The norm of a power other than 2, of whole gradients, before the factor.  Elements are divided by the largest one
- * first, so that no power overflows. */
-static ValueId power_norm(Graph *g, const Norm *of, double power, DType t)
-{
-    const Shape flat = { 1, { -1 } };
-    ValueId *each = ARENA_NEW(g->arena, ValueId, of->n), largest, sum = NO_VALUE;
-
-    if (!each) {
-        graph_fail_nomem(g);
-        return NO_VALUE;
-    }
-    for (int i = 0; i < of->n; i++) {
-        Shape one = flat;
-
-        one.dim[0] = shape_numel(value(g, of->grad[i])->shape);
-        each[i] = EMIT(g, Abs, NULL, emit_reshape(g, of->grad[i], &one));
-    }
-    largest = NO_VALUE;
-    for (int i = 0; i < of->n; i++) {
-        const ValueId axes = emit_ints(g, 1, (const int64_t[]){ 0 }),
-                      top = emit(g, &op_ReduceMax, ATTRS(INT("keepdims", 0)), 2, (const ValueId[]){ each[i], axes });
-
-        largest = has_value(largest) ? EMIT(g, Max, NULL, largest, top) : top;
-    }
-    if (isinf(power))
-        return largest;
-    /* if all are zeros the largest counts as 1 */
-    largest = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, largest, emit_scalar(g, t, 0)), emit_scalar(g, t, 1), largest);
-    for (int i = 0; i < of->n; i++) {
-        const ValueId part = EMIT(g, Pow, NULL, EMIT(g, Div, NULL, each[i], largest), emit_scalar(g, t, power)),
-                      s = emit_reduce_sum(g, part, 1, (const int64_t[]){ 0 }, false);
-
-        sum = has_value(sum) ? EMIT(g, Add, NULL, sum, s) : s;
-    }
-    return EMIT(g, Mul, NULL, largest, EMIT(g, Pow, NULL, sum, emit_scalar(g, t, 1 / power)));
-}
-
 /* out: the norm of these gradients together, and min(1, max / (norm + 1e-6)) times the factor so far. */
 static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, DType t, ValueId out[2])
 {
@@ -259,7 +218,7 @@ static void emit_clip(Optimizer *o, Norm *of, const Clip *clip, ValueId factor, 
     ValueId in[2] = { NO_VALUE };
 
     if (clip->power && clip->power != 2) {
-        const ValueId raw = power_norm(g, of, clip->power, t), one = emit_scalar(g, t, 1);
+        const ValueId raw = power_norm(g, of->n, of->grad, clip->power, t), one = emit_scalar(g, t, 1);
         ValueId scale;
 
         out[0] = scaled ? EMIT(g, Mul, NULL, raw, factor) : raw;
@@ -374,15 +333,33 @@ static bool begin_update(Graph *g, ValueId state)
     return purpose;
 }
 
-static bool is_undecayed(const Optimizer *o, int i) { return value(o->g, o->pair[i].param)->undecayed; }
+/* Parameters of a group that one formula updates. */
+typedef struct {
+    DType type;
+    bool undecayed, matrix; /* without weight decay; by the optimizer's rule for matrices */
+} RuleKey;
 
-/* Emits the updates of a group's parameters of one type by one formula, of those with or without weight decay. */
-static Status emit_type(const Optimizer *o, int k, DType t, bool undecayed)
+static RuleKey rule_key(const Optimizer *o, int i)
+{
+    const Value *w = value(o->g, o->pair[i].param);
+
+    return (RuleKey){ w->dtype, w->undecayed, optimizer_takes_matrix(o->group[o->pair[i].group].def, w) };
+}
+
+static bool same_rule(const Optimizer *o, int i, int k, RuleKey key)
+{
+    const RuleKey own = rule_key(o, i);
+
+    return o->pair[i].group == k && own.type == key.type && own.undecayed == key.undecayed && own.matrix == key.matrix;
+}
+
+/* Emits the updates of those parameters of group k. */
+static Status emit_rule(const Optimizer *o, int k, RuleKey key)
 {
     const Group *group = &o->group[k];
     const Group *player = player_of(o, k);
     const OptimizerStep step = { .g = o->g,
-                                 .type = t,
+                                 .type = key.type,
                                  .lr = group->lr,
                                  .step = player->step,
                                  .ok = player->ok,
@@ -392,10 +369,9 @@ static Status emit_type(const Optimizer *o, int k, DType t, bool undecayed)
                                  .group = k };
     UpdateRule rule;
 
-    TRY(optimizer_formula(&rule, &step, group->def, undecayed ? &group->undecayed : &group->settings));
+    TRY(optimizer_formula(&rule, &step, group->def, key.undecayed ? &group->undecayed : &group->settings, key.matrix));
     for (int i = 0; i < o->n && !o->g->status; i++)
-        if (o->pair[i].group == k && value(o->g, o->pair[i].param)->dtype == t && is_undecayed(o, i) == undecayed &&
-            begin_update(o->g, o->pair[i].param))
+        if (same_rule(o, i, k, key) && begin_update(o->g, o->pair[i].param))
             optimizer_emit(&rule, o->pair[i].param, o->pair[i].grad);
     graph_free(rule.g);
     return o->g->status;
@@ -403,16 +379,17 @@ static Status emit_type(const Optimizer *o, int k, DType t, bool undecayed)
 
 static Status emit_nodes(const Optimizer *o, int k)
 {
-    unsigned done[2] = { 0 };
+    unsigned done[2][2] = { { 0 } };
 
     for (int i = 0; i < o->n; i++) {
-        const DType t = value(o->g, o->pair[i].param)->dtype;
+        const RuleKey key = rule_key(o, i);
+        unsigned *of = &done[key.undecayed][key.matrix];
 
         if (o->pair[i].group != k)
             continue;
-        if (!(done[is_undecayed(o, i)] & DTYPE_BIT(t)))
-            TRY(emit_type(o, k, t, is_undecayed(o, i)));
-        done[is_undecayed(o, i)] |= DTYPE_BIT(t);
+        if (!(*of & DTYPE_BIT(key.type)))
+            TRY(emit_rule(o, k, key));
+        *of |= DTYPE_BIT(key.type);
     }
     return ST_OK;
 }
@@ -763,6 +740,32 @@ static Status check_groups(const Optimizer *o, Arena *scratch, Report *report)
     return ST_OK;
 }
 
+/* Reports how many parameters a matrix rule for hidden matrices updates, and names the matrices that it does not. */
+static Status note_hidden(const Optimizer *o, Report *report)
+{
+    const char *names = "";
+    int matrices = 0, others = 0;
+    const OptimizerDef *def = NULL;
+
+    for (int i = 0; i < o->n; i++) {
+        const Value *w = value(o->g, o->pair[i].param);
+        const OptimizerDef *own = o->group[o->pair[i].group].def;
+
+        if (!own->others)
+            continue;
+        def = own;
+        matrices += optimizer_takes_matrix(own, w);
+        others += !optimizer_takes_matrix(own, w);
+        if (report && w->shape->rank > 1 && !optimizer_takes_matrix(own, w) &&
+            !(names = arena_printf(report->arena, "%s%s'%s'", names, *names ? ", " : ", with ", w->name)))
+            return FAIL_NOMEM();
+    }
+    return def ? report_note(report, NOTE_OTHER, def->recipe.name,
+                             "%d hidden matrices are updated by %s, %d other tensors by %s%s", matrices,
+                             def->recipe.name, others, def->others, names)
+               : ST_OK;
+}
+
 static Status add_optimizer_run(Graph *g, PassCtx *ctx)
 {
     Optimizer o = { .g = g, .opt = ctx->opt };
@@ -775,6 +778,7 @@ static Status add_optimizer_run(Graph *g, PassCtx *ctx)
     for (int i = 0; i < o.n; i++)
         player_of(&o, o.pair[i].group)->any = true;
     TRY(check_groups(&o, ctx->scratch, ctx->report));
+    TRY(note_hidden(&o, ctx->report));
     if (!step_options(ctx->opt)->keep_gradients)
         drop_gradient_outputs(g);
     graph_begin_purpose(g, PHASE_UPDATE, "factor of gradients");

@@ -1,4 +1,4 @@
-/* Every optimizer and every schedule against PyTorch and the papers (recipes.py), over 12 steps of 5, 5 and 3 samples:
+/* Optimizers and schedules against PyTorch and the papers (recipes.py), over 12 steps of 5, 5 and 3 samples:
  * on parts of unequal size, some of them empty, mirrored and in pieces. */
 #include "tests/api/recipes.h"
 

@@ -1,6 +1,7 @@
 """What adafactor, muon and schedule-free-adamw make of tests/cli/groups/model.onnx, in NumPy and float64, from the papers' formulas.
 
     tests/cli/optimizers.py NAME RUN [KEY=VALUE...]     compares the losses, evaluations and weights of a run's folder
+    tests/cli/optimizers.py first-step START.onnx BY_SGD BY_MUON NAME=KIND...
     tests/cli/optimizers.py packages                    compares these formulas with torch.optim and the package schedulefree
 """
 import json
@@ -83,7 +84,7 @@ def orthogonal(g, steps, eps):
 
 class Muon(Plain):
     """Matrices but the head's by their orthogonalized momentum, all others by AdamW."""
-    settings = dict(lr=0.001, momentum=0.95, nesterov=True, ns_steps=5, weight_decay=0.1, match=True, beta1=0.9, beta2=0.999, eps=1e-8)
+    settings = dict(lr=0.001, momentum=0.95, nesterov=True, ns_steps=5, weight_decay=0.1, match=True, beta1=0.9, beta2=0.95, eps=1e-10)
 
     def step(self, name, w, g, state, lr, momentum, nesterov, ns_steps, weight_decay, match, beta1, beta2, eps):
         if w.ndim != 2 or name.startswith("head"):
@@ -173,6 +174,37 @@ def compare(name, run, words):
     return not max(apart) <= 1e-8
 
 
+def checkpoint(run):
+    """The states after the first step of a run in float64."""
+    with open(run + "/checkpoints/step-000000001/state.safetensors", "rb") as f:
+        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    return {n: np.frombuffer(data[slice(*h["data_offsets"])], "f8").reshape(h["shape"]) for n, h in header.items()
+            if n != "__metadata__" and h["dtype"] == "F64"}
+
+
+def first_step(start, by_sgd, by_muon, kinds):
+    """Compares the first step of muon with the gradient that a step of sgd with lr 1 shows; kinds: of the matrices, by name."""
+    import onnx
+    from onnx import numpy_helper
+    before = {t.name: numpy_helper.to_array(t).astype("f8") for t in onnx.load(start).graph.initializer}
+    sgd, muon = checkpoint(by_sgd), checkpoint(by_muon)
+    worst, n = 0, 0
+    for name, w in before.items():
+        if name not in sgd or name + ".momentum_buffer" not in muon and name + ".exp_avg" not in muon:
+            continue
+        g, kind = w - sgd[name], kinds.get(name)
+        rows = g.reshape(len(g), -1) if kind == "flat" else g
+        if kind:
+            u = np.stack([orthogonal(x, 5, 1e-7) for x in rows.reshape(-1, *rows.shape[-2:])]).reshape(g.shape)
+            u *= 0.2 * np.sqrt(max(rows.shape[-2:]))
+        else:
+            u = g / (np.abs(g) + 1e-10)     # adamw's first step
+        worst, n = max(worst, np.abs(w * (1 - 0.001 * 0.1) - 0.001 * u - muon[name]).max()), n + bool(kind)
+    print(n, "matrices, apart by", worst)
+    return not worst <= 1e-8 or n != len(kinds)
+
+
 def packages():
     """Steps of random gradients, by the packages and by the formulas above."""
     import schedulefree
@@ -235,4 +267,6 @@ def packages():
     return max(apart(a, b) for _, a, b in rows) > 1e-12
 
 
+if sys.argv[1] == "first-step":
+    sys.exit(first_step(*sys.argv[2:5], dict(word.split("=") for word in sys.argv[5:])))
 sys.exit(packages() if sys.argv[1] == "packages" else compare(sys.argv[1], sys.argv[2], sys.argv[3:]))

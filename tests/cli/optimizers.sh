@@ -23,6 +23,10 @@ done <<'END'
 schedule-free-adamw | |
 schedule-free-adamw | --lr 0.05 --weight-decay 0.05 --warmup-steps 4 --average-power 1 | lr=0.05 weight_decay=0.05 warmup=4 r=1
 schedule-free-adamw | --lr 0.05 --beta1 0.8 --accumulate 2 --clip-norm 0.1 --freeze stem* | lr=0.05 beta1=0.8 accumulate=2 clip_norm=0.1 frozen=stem
+adafactor | |
+adafactor | --lr 0.5 --weight-decay 0.05 --eps2 0.1 --beta2-decay -0.5 --clip-threshold 1.1 --accumulate 2 --clip-norm 0.1 --freeze stem* | lr=0.5 weight_decay=0.05 eps2=0.1 beta2_decay=-0.5 d=1.1 accumulate=2 clip_norm=0.1 frozen=stem
+muon | |
+muon | --lr 0.02 --adjust-lr original --nesterov=false --ns-steps 3 --accumulate 2 --clip-norm 0.1 | lr=0.02 match=false nesterov=false ns_steps=3 accumulate=2 clip_norm=0.1
 END
 set +f
 
@@ -46,6 +50,29 @@ digits=(models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy
 fashion=(models/fashion_cnn.onnx --data tests/oracle/data/fashion.npz --loss cross-entropy --batch-size 7)
 same 'schedule-free, float16' "${digits[@]}" --optimizer schedule-free-adamw --precision float16 --no-decay bias --weight-decay 0.1
 same 'schedule-free, a group of its own optimizer' "${fashion[@]}" --optimizer schedule-free-adamw --clip-norm 1 --group 'fc*:optimizer=sgd,lr=0.01'
+same 'adafactor, float16, clipped by value' "${digits[@]}" --optimizer adafactor --precision float16 --clip-value 0.01 --no-decay bias --weight-decay 0.1
+same 'muon, a mean, a group of its own optimizer' "${fashion[@]}" --optimizer muon --clip-norm 1 --ema 0.9 --group 'conv2*:optimizer=adamw'
+same 'muon, float16' "${digits[@]}" --optimizer muon --precision float16
+
+# A convolution's weight is one matrix, and a recurrent cell has one for all gates; the last layer, vectors and embeddings are adamw's.
+one=(--loss cross-entropy --batch-size 7 --dtype float64 --steps 1 --checkpoint-every 1 --quiet --no-shuffle --threads 1)
+gradient() { check "a step along the gradient" "$dpexec" train "$@" "${one[@]}" --optimizer sgd --lr 1 --momentum 0 --out "$DIR/sgd"; }
+muon_step() { check "a step of muon" "$dpexec" train "$@" "${one[@]}" --optimizer muon --out "$DIR/muon"; }
+gradient "${fashion[@]:0:3}"
+muon_step "${fashion[@]:0:3}"
+check "the matrices of convolutions" py tests/cli/optimizers.py first-step models/fashion_cnn.onnx "$DIR/sgd" "$DIR/muon" \
+    conv1.weight=flat conv2.weight=flat conv3.weight=flat
+rm -r "$DIR/sgd" "$DIR/muon"
+check "a recurrent network" "$dpexec" new lstm --vocab 9 --classes 3 --width 8 --seed 1 -o "$DIR/lstm.onnx"
+/usr/bin/python3 -c 'import sys, numpy as np
+r = np.random.default_rng(1)
+np.savez(sys.argv[1], tokens=r.integers(0, 9, (7, 5)), target=r.integers(0, 3, 7), lengths=np.full(7, 5))' "$DIR/lstm.npz"
+gradient "$DIR/lstm.onnx" --data "$DIR/lstm.npz"
+muon_step "$DIR/lstm.onnx" --data "$DIR/lstm.npz"
+check "the matrices of a recurrent cell" py tests/cli/optimizers.py first-step "$DIR/lstm.onnx" "$DIR/sgd" "$DIR/muon" \
+    lstm.weight_ih_l0=out_in lstm.weight_hh_l0=out_in
+says "20 hidden matrices are updated by muon, 54 other tensors by adamw, with 'embedding.weight', 'position.weight'" "$graph_transform" \
+    models/transformer.onnx --loss cross-entropy --optimizer muon --batch-size 2 --report
 
 # The exported weights are the means; --export-weights trained gives those that gradients are taken at.
 check 'the point of the gradients' "$dpexec" train "${digits[@]}" --threads 1 --quiet --steps 3 --optimizer schedule-free-adamw \

@@ -41,7 +41,7 @@ static void add_updates(Graph *g, int n, const ValueId *w, const ValueId *dw, Va
     UpdateRule rule;
 
     CHECK_OK(recipe_take(&settings, &optimizer_sgd.recipe, "optimizer", NULL, "momentum=0.9", g->arena));
-    if (!CHECK_OK(optimizer_formula(&rule, &step, &optimizer_sgd, &settings)))
+    if (!CHECK_OK(optimizer_formula(&rule, &step, &optimizer_sgd, &settings, false)))
         return;
     for (int i = 0; i < n; i++)
         optimizer_emit(&rule, w[i], dw[i]);

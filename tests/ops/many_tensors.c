@@ -223,7 +223,7 @@ static void update(const OptimizerDef *def, const char *flags)
     ValueId out[3 * MANY];
 
     CHECK_OK(recipe_take(&settings, &def->recipe, "optimizer", NULL, flags, step->arena));
-    if (!CHECK_OK(optimizer_formula(&rule, &o, def, &settings)))
+    if (!CHECK_OK(optimizer_formula(&rule, &o, def, &settings, false)))
         return;
     begin(&m);
     give_many(&m, rule.n_state);

@@ -10,12 +10,7 @@
 #include "graph/ops/unary.gen.h"
 #include "graph/recipes/optimizer.h"
 
-typedef struct {
-    double beta1, beta2, eps, weight_decay;
-    bool amsgrad;
-} Adam;
-
-static void adam_formula(UpdateRule *f, const Adam *s, bool decoupled)
+void formula_adam(UpdateRule *f, const Adam *s, bool decoupled)
 {
     Graph *g = f->o->g;
     const ValueId m = formula_state(f, "exp_avg"), v = formula_state(f, "exp_avg_sq"), lr = formula_lr64(f),
@@ -43,8 +38,8 @@ static void adam_formula(UpdateRule *f, const Adam *s, bool decoupled)
     formula_next(f, v, v1);
 }
 
-static void formula_adam(UpdateRule *f, const void *settings) { adam_formula(f, settings, false); }
-static void formula_adamw(UpdateRule *f, const void *settings) { adam_formula(f, settings, true); }
+static void adam_formula(UpdateRule *f, const void *settings) { formula_adam(f, settings, false); }
+static void adamw_formula(UpdateRule *f, const void *settings) { formula_adam(f, settings, true); }
 
 #define FLAGS(decay, what)                                                                                        \
     (const Setting[])                                                                                             \
@@ -66,10 +61,10 @@ DEFINE_OPTIMIZER(adam,
                              .help = "moments of the gradient, corrected for their start",
                              .flags = FLAGS("0", "L2 term in the gradient"),
                              RECIPE_SETTINGS(Adam) },
-                 .formula = formula_adam);
+                 .formula = adam_formula);
 DEFINE_OPTIMIZER(adamw,
                  .recipe = { .name = "adamw",
                              .help = "adam with decoupled weight decay",
                              .flags = FLAGS("0.01", "decoupled decay"),
                              RECIPE_SETTINGS(Adam) },
-                 .formula = formula_adamw);
+                 .formula = adamw_formula);

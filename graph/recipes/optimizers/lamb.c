@@ -13,10 +13,10 @@ typedef struct {
     double beta1, beta2, eps, weight_decay;
 } Lamb;
 
-static ValueId trust(Graph *g, const void *settings, ValueId w, ValueId u)
+static ValueId trust(Graph *g, const void *settings, const Norms *n)
 {
     (void)settings;
-    return formula_quotient(g, w, u, w, u);
+    return formula_quotient(g, n, n->w, n->x);
 }
 
 static void lamb_formula(UpdateRule *f, const void *settings)

@@ -11,13 +11,13 @@ typedef struct {
     double momentum, trust, weight_decay;
 } Lars;
 
-static ValueId rate(Graph *g, const void *settings, ValueId w, ValueId grad)
+static ValueId rate(Graph *g, const void *settings, const Norms *n)
 {
     const Lars *s = settings;
-    const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), w);
+    const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), n->w);
 
-    return formula_quotient(g, w, grad, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), w),
-                            EMIT(g, Add, NULL, grad, decayed));
+    return formula_quotient(g, n, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), n->w),
+                            EMIT(g, Add, NULL, n->x, decayed));
 }
 
 static void lars_formula(UpdateRule *f, const void *settings)
