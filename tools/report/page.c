@@ -200,7 +200,7 @@ static void write_evaluation(JsonWriter *w, const History *h)
 static void write_run(JsonWriter *w, const History *h)
 {
     json_t *args = load_json(h, "args.json"), *best = load_json(h, "checkpoints/best"),
-           *memory = load_json(h, "memory.json");
+           *memory = load_json(h, "memory.json"), *find = load_json(h, "lr_find.json");
     const json_t *flags = json_object_get(args, "flags"), *step = json_object_get(best, "step");
     const int64_t best_step = json_is_integer(step) ? json_integer_value(step) : -1;
     char monitor[64];
@@ -224,10 +224,12 @@ static void write_run(JsonWriter *w, const History *h)
     write_tables(w, h);
     write_evaluation(w, h);
     write_json(w, "memory", memory);
+    write_json(w, "find", find);
     json_close(w);
     json_decref(args);
     json_decref(best);
     json_decref(memory);
+    json_decref(find);
 }
 
 Status page_write(const char *path, History *const *runs, int n)

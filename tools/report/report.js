@@ -60,7 +60,8 @@ function smooth(p) {
   return p.map(([s, x]) => [s, mean = keep * mean + (1 - keep) * x]);
 }
 let charted = 0;
-function chart(name, lines) {
+// at: what a place along the axis is called; tick: how it stands below.
+function chart(name, lines, at_step = s => `step ${short(s)}`, tick = t => short(t)) {
   const W = 400, H = 220, left = 54, right = 12, top = 10, bottom = 26, clip = `clip${++charted}`;
   const all = lines.flatMap(l => l.points);
   let log = false;
@@ -82,7 +83,7 @@ function chart(name, lines) {
     }
     const across = ticks(lowest, highest, 5).filter(Number.isInteger);
     for (const t of across)
-      svg.append(make('text', { x: Math.min(x(t), W - right), y: H - 8, 'text-anchor': x(t) > W - 40 ? 'end' : 'middle' }, short(t)));
+      svg.append(make('text', { x: Math.min(x(t), W - right), y: H - 8, 'text-anchor': x(t) > W - 40 ? 'end' : 'middle' }, tick(t)));
     for (const l of lines) {
       const path = p => p.map(([s, v], i) => (i ? 'L' : 'M') + x(s).toFixed(1) + ' ' + y(v).toFixed(1)).join('');
       const even = l.raw ? smooth(l.points) : null;
@@ -97,7 +98,7 @@ function chart(name, lines) {
   function tell(event) {
     const box = svg.getBoundingClientRect(), at = lowest + ((event.clientX - box.left) / box.width * W - left) / (W - left - right) * (highest - lowest);
     const nearest = l => l.points.reduce((a, b) => Math.abs(b[0] - at) < Math.abs(a[0] - at) ? b : a);
-    said.textContent = lines.map(l => { const p = nearest(l); return `${l.label} ${short(p[1], 5)} at step ${short(p[0])}`; }).join(' · ');
+    said.textContent = lines.map(l => { const p = nearest(l); return `${l.label} ${short(p[1], 5)} at ${at_step(p[0])}`; }).join(' · ');
   }
   svg.onmousemove = tell;
   svg.onmouseleave = () => { said.textContent = ''; };
@@ -106,7 +107,15 @@ function chart(name, lines) {
   return make('div', { class: 'chart' },
     make('h3', {}, NAMES[name] || name, positive && name !== 'samples_per_second' ? make('label', {}, box, ' log') : ''), svg,
     make('div', { class: 'legend' }, ...lines.map(l => make('span', {}, make('i', { style: `background:${l.colour}` }), l.label)),
-      lines.some(l => l.best !== undefined && l.points.some(p => p[0] === l.best)) ? make('span', {}, '○ best') : ''), said);
+      lines.some(l => l.best !== undefined && l.points.some(p => p[0] === l.best)) ? make('span', {}, '○ ' + (lines.find(l => l.mark) || { mark: 'best' }).mark) : ''), said);
+}
+// The loss over the rate of --lr-find, both smoothed and raw; raw losses above all smoothed ones are left out.
+function found(find) {
+  const top = Math.max(...find.mean);
+  const along = k => find.lr.map((r, i) => [Math.log10(r), find[k][i]]).filter(p => p[1] !== null && p[1] <= top), best = find.suggestion ? Math.log10(find.suggestion) : undefined;
+  return make('div', { class: 'charts' }, chart('loss over learning rate', [
+    { points: along('mean'), label: 'smoothed loss', colour: COLOURS[0], best, mark: `falls fastest: ${short(find.suggestion, 3)}` },
+    { points: along('loss'), label: 'loss of each step', colour: COLOURS[2] }], s => `rate ${short(10 ** s, 3)}`, t => (10 ** t).toExponential(0)));
 }
 function charts() {
   const of = new Map();
@@ -218,6 +227,7 @@ const text = list => make('pre', {}, list.join('\n'));
 function whole(run) {
   put(make('h1', {}, run.name), make('div', { class: 'soft' }, run.said || ''), facts(run));
   if (run.warnings.length) { const p = text(run.warnings); p.className = 'warning'; put(make('h2', {}, 'Warnings'), p); }
+  if (run.find) put(make('h2', {}, 'Learning rates'), found(run.find));
   put(make('h2', {}, 'Curves'), charts());
   if (run.rows.length) put(make('h2', {}, 'Epochs and evaluations'), rows(run));
   for (const of of ['eval', 'train']) {

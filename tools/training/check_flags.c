@@ -185,8 +185,11 @@ Status check_flags(Run *r)
     Findings f = { 0 };
 
     findings_add(&f, check_loss(a));
-    findings_add(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
-    findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    findings_add(&f, lr_find_check(r));
+    if (!r->finds) {
+        findings_add(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
+        findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));
+    }
     findings_add(&f, args_int(&r->eval_every, a, "eval-every", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->eval_batches, a, "eval-batches", 0, 1, INT64_MAX / 2));
     findings_add(&f, args_int(&r->sample_every, a, "sample-every", 0, 1, INT64_MAX / 2));

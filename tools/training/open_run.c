@@ -125,11 +125,11 @@ static Status open_data(Run *r)
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
     tool_set_purpose(&r->world, "the digest of --data");
     TRY(digest_fields(r->facts.data, r->train.field, r->train.n, r->world.world, world_share_of(&r->world)));
-    if (args_has(a, "val"))
+    if (args_has(a, "val") && !r->finds)
         TRY(open_val(r, log));
-    else if (r->train.held)
+    else if (r->train.held && !r->finds)
         feed_take_held(&r->val, &r->train);
-    else if (log && dpx_metric_at(a->options, 0).name)
+    else if (log && !r->finds && dpx_metric_at(a->options, 0).name)
         progress_line(log, "dpexec: warning: --metric %s is measured on training batches alone: --val is not given",
                       metrics_names(metrics, a->options));
     if (args_has(a, "balanced"))
@@ -146,7 +146,8 @@ static Status note_given(const Run *r)
     static const char *const same[] = { "epochs",           "steps",        "no-shuffle",      "drop-last",
                                         "eval-every",       "pad-multiple", "group-by-length", "monitor",
                                         "checkpoint-every", "patience",     "no-best",         "time-limit",
-                                        "augment",          "balanced",     "val-split",       "eval-batches" };
+                                        "augment",          "balanced",     "val-split",       "eval-batches",
+                                        "lr-find" };
 
     TRY(world_note_data(&r->world, "--data of digest", &r->train));
     if (r->val.data)
@@ -305,6 +306,7 @@ void close_run(Run *r, int failed)
     strata_free(&r->strata);
     run_dir_close(&r->dir);
     history_free(r->history);
+    free(r->find.step);
     if (events_close(r->events))
         fprintf(stderr, "dpexec: warning: %s\n", status_message());
     text_generator_free(r->generator);

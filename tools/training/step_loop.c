@@ -109,6 +109,8 @@ static Status finish_step(Run *r, const dpx_result *result)
                                         "for logits use --loss cross-entropy");
     }
     TRY(log_step(r, result));
+    if (r->finds)
+        return lr_find_take(r, result);
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64
@@ -157,7 +159,8 @@ static Status end_epoch(Run *r, bool within)
     r->row.ends = true;
     if (!r->eval_every)
         TRY(judge_and_observe(r, within));
-    tell_epoch(r);
+    if (!r->finds)
+        tell_epoch(r);
     TRY(write_report(r, false));
     r->row.ends = false;
     r->save_due |= r->save_epochs && r->at.epoch % r->save_epochs == 0;

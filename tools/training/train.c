@@ -47,6 +47,9 @@ static const Flag flags[] = {
     { "config", "FILE.json", "flags as {\"NAME\": value, ...}; those of the command line win" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
     { "eval-batches", "N", "batches of an evaluation, of samples that lie evenly over --val [all]" },
+    { "lr-find", NULL,
+      "find a learning rate: train --steps N [100] steps with a rate that rises from 1e-7 to 10, print where the loss "
+      "falls fastest, and keep nothing of the training" },
     { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
     { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
     { "tensorboard", NULL, "write event files for TensorBoard into the run's folder: scalars, histograms of weights" },
@@ -232,6 +235,7 @@ static Status train(Run *r)
     }
     TRY(resolve_resume(r->args));
     TRY(open_run(r));
+    r->keeps &= !r->finds;
     r->first = r->step;
     r->is_nll = !strcmp(dpx_options_get(r->args->options, "loss"), "nll");
     r->running = true;
@@ -239,7 +243,7 @@ static Status train(Run *r)
         TRY(run_epoch(r));
     r->too_long &= r->step < r->steps && !r->early;
     if (!r->signal)
-        return finish_run(r);
+        return r->finds ? lr_find_finish(r) : finish_run(r);
     TRY(save(r));
     TRY(agree_on_end(r, true));
     if (!r->world.rank)

@@ -24,6 +24,18 @@ typedef struct {
     bool ends; /* the evaluation at the epoch's end has no line of its own */
 } EpochRow;
 
+/* A step of --lr-find: its rate, loss, and the running mean of losses. */
+typedef struct {
+    double lr, loss, mean;
+} LrFindStep;
+
+typedef struct {
+    LrFindStep *step; /* [n], with room for all */
+    int64_t n;
+    double mean, least; /* the running mean before it is corrected for its start; the least one after */
+    bool diverged;
+} LrFind;
+
 typedef struct {
     const Args *args;
     dpx_model *model;
@@ -69,6 +81,8 @@ typedef struct {
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
     Events *events;    /* of --tensorboard; NULL: none */
     double report_due; /* when it may be written again */
+    bool finds;        /* --lr-find: nothing of the training is kept */
+    LrFind find;
 } Run;
 
 /* ---- train.c ---- */
@@ -110,6 +124,15 @@ void tell_summary(Run *r);
 Status run_epoch(Run *r) CHECKED;
 /* Warns, once, at the end of an epoch or the run, that a fixed loss scale is too large. */
 void warn_of_skipped(Run *r);
+
+/* ---- lr_find.c ---- */
+
+/* Checks the flags beside --lr-find, if that is given, and sets r->finds, the steps and the options of the rate. */
+Status lr_find_check(Run *r) CHECKED;
+/* Takes the result of a step; ends the run early when the loss has diverged.  All processes call it. */
+Status lr_find_take(Run *r, const dpx_result *result) CHECKED;
+/* Writes the curve and prints the rate at which the loss falls fastest.  E_INVALID: there is none. */
+Status lr_find_finish(Run *r) CHECKED;
 
 /* ---- epoch_row.c ---- */
 
