@@ -27,7 +27,7 @@ foreach(part css js)        # of the page of a run
 endforeach()
 target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2
     PkgConfig::UTF8PROC)
-set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
+set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c tools/image/image_operations.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
 
 add_executable(dpexec tools/dpexec.c)
 target_link_libraries(dpexec PRIVATE toolbox)

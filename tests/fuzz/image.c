@@ -6,7 +6,7 @@ enum { MOST_PIXELS = 1 << 16 /* of a decoded image, to be quick */ };
 
 static void use(const Image *image, const ImageHeader *h)
 {
-    const Augment all = { true, true, 30, 0.5, true };
+    const Augment all = { .crop = true, .flip = true, .rotate = 30, .color = 0.5, .randaugment = 9, .erase = true };
     Image out = { 0 }, spare = { 0 };
     AugmentDraw draw;
 

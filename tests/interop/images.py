@@ -30,13 +30,18 @@ class Box(C.Structure):
     _fields_ = [(n, C.c_int) for n in ("x", "y", "width", "height")]
 
 
+class Change(C.Structure):
+    _fields_ = [("kind", C.c_int), ("amount", C.c_double)]
+
+
 class Draw(C.Structure):
     _fields_ = [("crop", Box), ("cropped", C.c_bool), ("flip", C.c_bool), ("angle", C.c_double), ("factor", C.c_double * 3),
-                ("order", C.c_int * 3), ("erase", Box)]
+                ("order", C.c_int * 3), ("erase", Box), ("change", Change * 2)]
 
 
 class Augment(C.Structure):
-    _fields_ = [("crop", C.c_bool), ("flip", C.c_bool), ("rotate", C.c_double), ("color", C.c_double), ("erase", C.c_bool)]
+    _fields_ = [("crop", C.c_bool), ("flip", C.c_bool), ("rotate", C.c_double), ("color", C.c_double), ("randaugment", C.c_int),
+                ("erase", C.c_bool), ("mixup", C.c_double), ("cutmix", C.c_double)]
 
 
 def load():
@@ -179,15 +184,15 @@ def augmenting():
         im = picture(*size()).convert(("RGB", "L")[i % 4 == 0])
         w, h = im.size
         draw = Draw()
-        lib.augment_draw(C.byref(draw), C.byref(Augment(True, True, 40, 0.5, True)), w, h, 24, 20, 7, 3, i)
+        lib.augment_draw(C.byref(draw), C.byref(Augment(True, True, 40, 0.5, 0, True)), w, h, 24, 20, 7, 3, i)
         out, spare, b = CImage(), CImage(), draw.crop
         call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), 24, 20, 0, 0)
         judge("augment crop", pixels(out), F.resized_crop(im, b.y, b.x, b.height, b.width, [20, 24]), (im.size, i))
-        lib.augment_draw(C.byref(draw), C.byref(Augment(True, False, 0, 0, False)), w, h, w, h, 7, 3, i)
+        lib.augment_draw(C.byref(draw), C.byref(Augment(True, False, 0, 0)), w, h, w, h, 7, 3, i)
         call("augment_crop", C.byref(out), C.byref(given(im)), C.byref(draw), w, h, 0, 0)
         judge("augment padded crop", pixels(out), F.crop(im, draw.crop.y, draw.crop.x, h, w), (im.size, i))
-        for kind, a in {"flip": Augment(False, True, 0, 0, False), "rotate": Augment(False, False, 180, 0, False),
-                        "color": Augment(False, False, 0, (i % 10 + 1) / 10, False), "all": Augment(False, True, 15, 0.4, False)}.items():
+        for kind, a in {"flip": Augment(False, True, 0, 0), "rotate": Augment(False, False, 180, 0),
+                        "color": Augment(False, False, 0, (i % 10 + 1) / 10), "all": Augment(False, True, 15, 0.4)}.items():
             lib.augment_draw(C.byref(draw), C.byref(a), w, h, w, h, 1, 0, i)
             ours, theirs = given(im), im
             call("augment_apply", C.byref(ours), C.byref(spare), C.byref(draw))
@@ -197,6 +202,28 @@ def augmenting():
             for k in draw.order:
                 theirs = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation)[k](theirs, draw.factor[k])
             judge(f"augment {kind}", pixels(ours), theirs, (im.size, i, draw.angle))
+
+
+def changing():
+    """RandAugment: torchvision's operations by our draws."""
+    names = list(T.RandAugment()._augmentation_space(31, (1, 1)))
+    for i in range(1500):
+        im = picture(*size()).convert(("RGB", "L")[i % 4 == 0])
+        w, h = im.size
+        magnitude = i % 30 + 1
+        space = T.RandAugment()._augmentation_space(31, (h, w))
+        draw, ours, spare = Draw(), given(im), CImage()
+        lib.augment_draw(C.byref(draw), C.byref(Augment(randaugment=magnitude)), w, h, w, h, 1, 0, i)
+        call("augment_apply", C.byref(ours), C.byref(spare), C.byref(draw))
+        theirs = im
+        for c in draw.change:
+            name = names[c.kind - 1]
+            table, signed = space[name]
+            amount = float(table[magnitude]) if table.ndim else 0.0
+            if signed:
+                amount *= 1 if c.amount > (1 if name in ("Brightness", "Color", "Contrast", "Sharpness") else 0) else -1
+            theirs = T.autoaugment._apply_op(theirs, name, amount, T.InterpolationMode.NEAREST, None)
+        judge("augment randaugment", pixels(ours), theirs, (im.size, i, [(names[c.kind - 1], c.amount) for c in draw.change]))
 
 
 def drawing():
@@ -247,6 +274,7 @@ def main():
     decoding()
     resizing()
     augmenting()
+    changing()
     if len(sys.argv) > 1:
         folder(sys.argv[1])
     for kind, (n, m, share) in worst.items():

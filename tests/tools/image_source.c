@@ -214,6 +214,48 @@ static void test_broken(void)
     remove_folder();
 }
 
+/* The share of class 1 in row 0, the largest of 30 epochs, where the rows are trained on. */
+static float most_of_class_1(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)
+{
+    const Array *x = dataset_find(d, "shares of classes");
+    float most = 0;
+
+    CU_ASSERT_FATAL(x != NULL && x->dim[1] == 2);
+    CHECK_OK(dataset_fit(d, c, row, n));
+    for (int64_t epoch = 0; epoch < 30; epoch++) {
+        float shares[2];
+
+        CHECK_OK(x->fetch(x, 0, &(SampleKey){ .epoch = epoch, .training = true }, shares));
+        CU_ASSERT(shares[0] + shares[1] > 0.999999f && shares[0] + shares[1] < 1.000001f);
+        most = shares[1] > most ? shares[1] : most;
+    }
+    CHECK_OK(x->fetch(x, 0, &(SampleKey){ .training = false }, (float[2]){ 0 }));
+    return most;
+}
+
+/* Samples are mixed with those that are trained on, and with no others. */
+static void test_partners(void)
+{
+    const dpx_info in = { .name = "x", .dtype = DPX_FLOAT32, .rank = 4, .dim = { -1, 3, 8, 8 } };
+    const SourceContext c = { .input = &in,
+                              .inputs = 1,
+                              .training = true,
+                              .augment = "mixup:1",
+                              .target = DPX_TARGET_CLASSES,
+                              .norm = { .channels = 1, .scale = 1, .std = { 1 } } };
+    char source[128];
+    Dataset *d;
+
+    make_folder();
+    snprintf(source, sizeof source, "images:%s", folder);
+    if (CHECK_OK(dataset_read(&d, source, &c))) {
+        CU_ASSERT_EQUAL(most_of_class_1(d, &c, (const int64_t[]){ 0, 1 }, 2), 0);
+        CU_ASSERT(most_of_class_1(d, &c, (const int64_t[]){ 0, 2 }, 2) > 0.5f);
+        dataset_free(d);
+    }
+    remove_folder();
+}
+
 /* Opens the images and masks of make_mask_folder. */
 static Status open_masks(Dataset **out, const char *options, int height, int width, SourceContext c)
 {
@@ -336,4 +378,5 @@ static void test_mask_values(void)
 
 DEFINE_SUITE(image_source, { "pixels are Pillow's", test_pixels }, { "lists", test_lists },
              { "what training fitted", test_fitted }, { "broken files", test_broken },
-             { "masks move with their images", test_masks }, { "values of masks", test_mask_values });
+             { "partners of mixed samples", test_partners }, { "masks move with their images", test_masks },
+             { "values of masks", test_mask_values });

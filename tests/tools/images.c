@@ -88,6 +88,18 @@ static void run_case(const char *line)
             sscanf(at, "%d %d %d %d %d %d %63s", &d.crop.x, &d.crop.y, &d.crop.width, &d.crop.height, &w, &h, expected),
             7);
         CHECK_OK(augment_crop(&out, &image, &d, w, h, RESIZE_BILINEAR, 0));
+    } else if (!strcmp(operation, "change")) {
+        char amount[24];
+        int kind;
+
+        CU_ASSERT_EQUAL_FATAL(sscanf(at, "%d %23s %63s", &kind, amount, expected), 3);
+        CU_ASSERT_FATAL(text_to_float64(&d.change[0].amount, amount, strlen(amount)));
+        d.change[0].kind = (ChangeKind)kind;
+        d.factor[0] = d.factor[1] = d.factor[2] = 1;
+        CHECK_OK(augment_apply(&image, &out, &d));
+        image_free(&out);
+        out = image;
+        image = (Image){ 0 };
     } else {
         char number[4][24];
         double *const to[] = { &d.angle, d.factor, d.factor + 1, d.factor + 2 };
@@ -177,6 +189,7 @@ static void run_cases(const char *operations, void (*run)(const char *line))
 static void test_decoded(void) { run_cases(" decode ", run_case); }
 static void test_resized(void) { run_cases(" resize fit ", run_case); }
 static void test_augmented(void) { run_cases(" crop apply ", run_case); }
+static void test_changed(void) { run_cases(" change ", run_case); }
 static void test_masks(void) { run_cases(" ids nearest nearest_fit ids_crop ids_apply ", run_mask_case); }
 
 /* The header alone says the size as the image is shown. */
@@ -262,7 +275,8 @@ static void test_list(void)
 /* Draws depend on seed, epoch and sample alone, lie within the image, and one change does not move another's draw. */
 static void test_draws(void)
 {
-    const Augment all = { true, true, 15, 0.4, true }, some = { .rotate = 15, .color = 0.4 };
+    const Augment all = { .crop = true, .flip = true, .rotate = 15, .color = 0.4, .erase = true },
+                  some = { .rotate = 15, .color = 0.4 };
     AugmentDraw d, e;
     int flips = 0, erased = 0, orders[27] = { 0 };
     double area = 0;
@@ -293,6 +307,7 @@ static void test_draws(void)
 DEFINE_SUITE(images, { "files are decoded as by Pillow", test_decoded },
              { "images are resized as by Pillow and torchvision", test_resized },
              { "images are augmented as by torchvision", test_augmented },
+             { "RandAugment's operations are Pillow's", test_changed },
              { "masks are read and moved as by Pillow", test_masks }, { "headers", test_headers },
              { "truncated files are refused", test_truncated },
              { "a size that is too large is refused", test_too_large }, { "the list of --augment", test_list },

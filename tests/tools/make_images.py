@@ -165,6 +165,38 @@ def masking():
         case("mask.png", f"ids_apply {flipped} {angle} {fill}", (ImageOps.mirror(mask) if flipped else mask).rotate(angle, f, fillcolor=fill))
 
 
+AMOUNTS = {"shear_x": (2, (0.09, -0.3)), "shear_y": (3, (-0.09, 0.3)), "translate_x": (4, (6, -20)), "translate_y": (5, (-4, 15)), "rotate": (6, (9, -30)),
+           "brightness": (7, (1.27, 0.1)), "color": (8, (1.9, 0.73)), "contrast": (9, (1.9, 0.1)), "sharpness": (10, (1.9, 0.1)),
+           "posterize": (11, (7, 4)), "solarize": (12, (178.5, 0)), "autocontrast": (13, (0,)), "equalize": (14, (0,))}
+
+
+def change(image, kind, v):
+    """torchvision's operations of RandAugment on PIL images."""
+    affine = lambda *m: image.transform(image.size, Image.AFFINE, m, Image.NEAREST)
+    return {"shear_x": lambda: affine(1, v, 0, 0, 1, 0), "shear_y": lambda: affine(1, 0, 0, v, 1, 0),
+            "translate_x": lambda: affine(1, 0, -v, 0, 1, 0), "translate_y": lambda: affine(1, 0, 0, 0, 1, -v),
+            "rotate": lambda: image.rotate(v, Image.NEAREST), "brightness": lambda: ImageEnhance.Brightness(image).enhance(v),
+            "color": lambda: ImageEnhance.Color(image).enhance(v), "contrast": lambda: ImageEnhance.Contrast(image).enhance(v),
+            "sharpness": lambda: ImageEnhance.Sharpness(image).enhance(v), "posterize": lambda: ImageOps.posterize(image, int(v)),
+            "solarize": lambda: ImageOps.solarize(image, v), "autocontrast": lambda: ImageOps.autocontrast(image),
+            "equalize": lambda: ImageOps.equalize(image)}[kind]()
+
+
+def changing():
+    im, gray = Image.open(HERE / "large.png"), Image.open(HERE / "large_gray.png")
+    for kind, (number, amounts) in AMOUNTS.items():
+        for v in amounts:
+            source, image = ("large_gray.png", gray) if v == amounts[-1] and len(amounts) > 1 else ("large.png", im)
+            case(source, f"change {number} {v}", change(image, kind, v))
+    dull = im.point(lambda v: v // 2 + 40)
+    dull.save(HERE / "dull.png")
+    case("dull.png", "change 13 0", ImageOps.autocontrast(dull))
+    case("dull.png", "change 14 0", ImageOps.equalize(dull))
+    Image.new("RGB", (5, 4), (9, 200, 30)).save(HERE / "plain.png")
+    for number in 13, 14:
+        case("plain.png", f"change {number} 0", Image.open(HERE / "plain.png"))
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     for f in HERE.iterdir():
@@ -173,6 +205,7 @@ def main():
     resizing()
     augmenting()
     masking()
+    changing()
     (HERE / "cases.txt").write_text("\n".join(cases) + "\n")
 
 

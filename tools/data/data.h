@@ -48,6 +48,8 @@ struct Array {
     void *memory;              /* on the heap, with `data` in it; NULL: none */
     SampleFetch *fetch;
     const void *maker; /* lent by the data set, for `fetch` */
+    const char
+        *shares; /* the array of class probabilities that a loss takes in place of these class numbers; NULL: none */
     uint64_t identity; /* with `fetch`: a digest of all that determines the samples: names, sizes, options */
     Rows *row; /* [dim[0]] the rows of each sample of sequences (tools/data/sequences.c), each row of dim[2..]; dim[1]
                 * is the length of the longest.  NULL: every sample has all of dim[1..] */

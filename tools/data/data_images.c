@@ -19,6 +19,8 @@
 
 enum { MOST_SIDE = 16384, MOST_CHECKERS = 8, SHOWN_BROKEN = 10, NO_CLASS = -1, IGNORED = 255 };
 
+#define SHARES "shares of classes"
+
 static const DataOption options[] = {
     { "size", "N|HEIGHTxWIDTH", "pixels of an image [those of the model's input]" },
     { "fit", "crop|stretch", "shorter side to the size and the centre, or the whole image [crop]" },
@@ -46,6 +48,9 @@ typedef struct {
     bool *good;          /* [n] whether the header can be read */
     char **why;          /* [n] what is wrong with it; NULL: nothing */
     char *values;        /* the option; NULL: a mask's values are the class numbers */
+    int64_t *partner;    /* [partners] the rows that samples are mixed with: those that are trained on */
+    int64_t partners, scores;
+    int64_t *class;      /* [n] of mixed samples; lent */
     int mask_class[256]; /* the class that a mask's value stands for; NO_CLASS: none */
     int mask_classes;    /* classes of pixels; 0: unknown */
     int mask_fill;       /* class of the pixels outside of a changed mask: the one that the loss ignores, else 0 */
@@ -63,6 +68,7 @@ static void free_images(void *maker)
     image_cache_free(m->cache);
     image_list_free(&m->list);
     free(m->values);
+    free(m->partner);
     free(m);
 }
 
@@ -120,9 +126,9 @@ static Status make_image(Image *out, const Images *m, int64_t row, const SampleK
     return st;
 }
 
-static Status fetch_image(const Array *a, int64_t row, const SampleKey *key, void *to)
+/* Makes an image of the model's type, without its partner. */
+static Status make_sample(const Images *m, int64_t row, const SampleKey *key, void *to)
 {
-    const Images *m = a->maker;
     const int channels = m->channels;
     const size_t n = (size_t)m->width * (size_t)m->height;
     AugmentDraw draw = { .cropped = false };
@@ -156,6 +162,65 @@ static Status fetch_image(const Array *a, int64_t row, const SampleKey *key, voi
                     ((uint8_t *)to)[at] = 0;
             }
     image_free(&out);
+    return ST_OK;
+}
+
+/* ---- mixed samples ---- */
+
+static bool mixes(const Images *m) { return m->augment.mix.mixup > 0 || m->augment.mix.cutmix > 0; }
+
+/* Draws with which row a sample is mixed, and how; false: it stays alone. */
+static bool draw_mix(MixDraw *out, const Images *m, int64_t row, const SampleKey *key)
+{
+    if (!key->training || !m->partners || !mixes(m))
+        return false;
+    mix_draw(out, &m->augment.mix, m->partners, m->width, m->height, key->seed, key->epoch, row);
+    out->partner = m->partner[out->partner];
+    return true;
+}
+
+static Status fetch_image(const Array *a, int64_t row, const SampleKey *key, void *to)
+{
+    const Images *m = a->maker;
+    float *partner;
+    MixDraw draw;
+    Status st;
+
+    TRY(make_sample(m, row, key, to));
+    if (!draw_mix(&draw, m, row, key))
+        return ST_OK;
+    if (!(partner = malloc((size_t)m->channels * (size_t)m->width * (size_t)m->height * sizeof *partner)))
+        return FAIL_NOMEM();
+    if (!(st = make_sample(m, draw.partner, key, partner)))
+        mix_pixels(to, partner, &draw, m->channels, m->width, m->height, m->nhwc);
+    free(partner);
+    return st;
+}
+
+/* The shares of the classes in a sample; of one that is not mixed all is its own. */
+static Status fetch_shares(const Array *a, int64_t row, const SampleKey *key, void *to)
+{
+    const Images *m = a->maker;
+    MixDraw draw = { .partner = row, .own = 1 };
+
+    (void)draw_mix(&draw, m, row, key);
+    mix_label(to, a->dim[1], m->class[row], m -> class[draw.partner], draw.own);
+    return ST_OK;
+}
+
+/* Keeps the rows that are trained on, one of which each sample is mixed with. */
+static Status fit_images(Dataset *d, const SourceContext *c, const int64_t *row, int64_t n)
+{
+    Images *m = d->maker;
+
+    (void)c;
+    if (!mixes(m))
+        return ST_OK;
+    free(m->partner);
+    if (!(m->partner = malloc((size_t)n * sizeof *row + 1)))
+        return FAIL_NOMEM();
+    memcpy(m->partner, row, (size_t)n * sizeof *row);
+    m->partners = n;
     return ST_OK;
 }
 
@@ -492,12 +557,14 @@ static Status read_values(Images *m, const Source *s, const SourceContext *c, co
 /* Stands for the samples in digests: names and sizes of the files, and all options. */
 static uint64_t identity_of(const Images *m)
 {
-    const int64_t how[] = { m->width,  m->height, m->channels,     m->nhwc,         m->stretch,      m->fast,
-                            m->filter, m->floats, m->augment.crop, m->augment.flip, m->augment.erase };
+    const int64_t how[] = { m->width,        m->height,       m->channels,      m->nhwc,
+                            m->stretch,      m->fast,         m->filter,        m->floats,
+                            m->augment.crop, m->augment.flip, m->augment.erase, m->augment.randaugment };
     uint64_t h = hash_bytes(HASH_BEGIN, how, sizeof how);
 
     h = hash_bytes(h, &m->augment.rotate, sizeof m->augment.rotate);
     h = hash_bytes(h, &m->augment.color, sizeof m->augment.color);
+    h = hash_bytes(h, &m->augment.mix, sizeof m->augment.mix);
     h = hash_bytes(h, m->table, sizeof m->table);
     for (int64_t i = 0; i < m->list.n; i++) {
         struct stat about;
@@ -535,6 +602,12 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
     m->augments = c->training && c->augment && augment_of_images(c->augment);
     if (m->augments && augment_parse(&m->augment, c->augment, "--augment"))
         problems_add(&wrong, "%s", status_message());
+    if (mixes(m) && !m->floats)
+        problems_add(&wrong, "mixup and cutmix need an input of floats, the model takes bytes");
+    if (mixes(m) && source_value(s, "masks"))
+        problems_add(&wrong, "mixup and cutmix mix classes of images; they go without masks=");
+    if (mixes(m) && c->target == DPX_TARGET_VALUES)
+        problems_add(&wrong, "mixup and cutmix mix classes: expected --loss cross-entropy");
     if (source_value(s, "masks") && source_value(s, "list"))
         problems_add(&wrong, "list= gives targets, and so does masks=");
     if (source_value(s, "masks") && m->fast && m->augment.crop)
@@ -556,6 +629,24 @@ static void name_classes(Dataset *d, Images *m)
     m->list.class_name = NULL;
 }
 
+/* Adds the shares of the classes, which a loss gets in place of their numbers, where --augment mixes samples: of
+ * samples that are evaluated, too, because a model has one form of target. */
+static Status add_shares(Dataset *d, Images *m, uint64_t identity, const char *path)
+{
+    Array y = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { m->list.n, m->scores }, .fetch = fetch_shares, .maker = m };
+
+    for (int64_t i = 0; i < m->list.n; i++) {
+        y.dim[1] = m->class[i] >= y.dim[1] ? m->class[i] + 1 : y.dim[1];
+        identity = hash_int(identity, m->class[i]);
+    }
+    if (m->scores && y.dim[1] > m->scores)
+        return FAIL(E_INVALID, "%s: class %lld, and the model has scores for %lld classes", path,
+                    (long long)y.dim[1] - 1, (long long)m->scores);
+    y.dim[1] = y.dim[1] < d->classes ? d->classes : y.dim[1];
+    y.identity = identity;
+    return (y.name = strdup(SHARES)) ? dataset_add(d, &y, path) : FAIL_NOMEM();
+}
+
 /* Adds the masks as targets [n,H,W]. */
 static Status add_masks(Dataset *d, Images *m, uint64_t identity, const char *path)
 {
@@ -571,7 +662,7 @@ static Status add_masks(Dataset *d, Images *m, uint64_t identity, const char *pa
 }
 
 /* Adds the targets: class numbers, or the numbers of the list. */
-static Status add_targets(Dataset *d, Images *m, const char *path)
+static Status add_targets(Dataset *d, Images *m, bool shares, uint64_t identity, const char *path)
 {
     const int64_t n = m->list.n;
     Array y = { .dtype = DPX_INT64, .rank = 1, .dim = { n } };
@@ -583,8 +674,9 @@ static Status add_targets(Dataset *d, Images *m, const char *path)
             v[i] = (float)m->list.number[i];
         y = (Array){ .dtype = DPX_FLOAT32, .rank = 2, .dim = { n, m->list.columns }, .memory = v };
     } else {
-        y.memory = m->list.label;
+        y.memory = m->class = m->list.label;
         m->list.label = NULL;
+        y.shares = shares ? SHARES : NULL;
     }
     y.data = y.memory;
     if (!y.memory || !(y.name = strdup("target"))) {
@@ -592,7 +684,8 @@ static Status add_targets(Dataset *d, Images *m, const char *path)
         return FAIL_NOMEM();
     }
     name_classes(d, m);
-    return dataset_add(d, &y, path);
+    TRY(dataset_add(d, &y, path));
+    return shares ? add_shares(d, m, identity, path) : ST_OK;
 }
 
 static Status open_cache(Images *m, const Source *s)
@@ -616,6 +709,7 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     d->maker = m;
     d->free_maker = free_images;
     TRY(choose_size(m, &in, s, c, facts));
+    m->scores = c->scores;
     m->floats = !in || (in->dtype != DPX_UINT8 && in->dtype != DPX_INT32 && in->dtype != DPX_INT64);
     TRY(read_options(m, s, c, facts));
     TRY(read_files(m, s, c));
@@ -636,7 +730,7 @@ static Status read_images(Dataset *d, const Source *s, const SourceContext *c)
     if (m->list.mask)
         return add_masks(d, m, x.identity, s->path);
     if (m->list.label || m->list.number)
-        return add_targets(d, m, s->path);
+        return add_targets(d, m, augment_mixes(c->augment) && c->target != DPX_TARGET_NONE, x.identity, s->path);
     name_classes(d, m);
     return ST_OK;
 }
@@ -650,4 +744,4 @@ static const char *file_of(const Dataset *d, int64_t row)
 
 DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG and PNG files in a folder for each class",
                    .prefix = "images:", .scaled = true, .augmented = true, .laborious = true, .options = options,
-                   .read = read_images, .file = file_of);
+                   .read = read_images, .fit = fit_images, .file = file_of);

@@ -439,22 +439,24 @@ static void match_target(Feed *f, const Args *a, const dpx_model *m, Problems *w
     if (!array)
         return;
     f->target = array->name;
-    if (feed_input(&in, m, array->name))
+    if (array->shares && !feed_input(&in, m, array->name))
+        array = dataset_find(f->data, array->shares);
+    if (feed_input(&in, m, f->target))
         return; /* the model takes the target itself */
-    if (dpx_options_set(a->options, "target", array->name))
+    if (dpx_options_set(a->options, "target", f->target))
         problems_add(wrong, "%s", dpx_error());
     classes = dpx_target(a->options) == DPX_TARGET_CLASSES && !is_soft_target(a, m, array, wrong);
     dpx_dtype wanted = classes ? DPX_INT64 : feed_dtype(a, DPX_FLOAT32);
     if (!classes && !*dpx_options_get(a->options, "dtype") && dpx_model_count(m, DPX_OUTPUT) &&
         !dpx_model_info(m, DPX_INPUT, 0, &in) && in.dtype == DPX_FLOAT64)
         wanted = DPX_FLOAT64;
-    axis = feed_axis(m, a, array->name, array->rank);
+    axis = feed_axis(m, a, f->target, array->rank);
     feed_add(f,
-             (Field){ .name = array->name,
+             (Field){ .name = f->target,
                       .array = array,
                       .dtype = wanted,
                       .axis = axis < array->rank ? axis : 0,
-                      .split = dpx_batch_splits(m, a->options, array->name) },
+                      .split = dpx_batch_splits(m, a->options, f->target) },
              wrong);
 }
 

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/hash.h"
 #include "graph/base/numtext.h"
+#include "tools/image/image_operations.h"
+#include "tools/image/image_random.h"
 
 /* ---- the list ---- */
 
-static const char known[] = "crop, flip, rotate:DEGREES, color:AMOUNT, erase and a graph, FILE.onnx";
+static const char known[] = "crop, flip, rotate:DEGREES, color:AMOUNT, randaugment[:MAGNITUDE], erase, mixup:ALPHA, "
+                            "cutmix:ALPHA and a graph, FILE.onnx";
 
 /* Parses the number behind the colon of "name:number". */
 static void parse_amount(double *out, const char *word, size_t n, double most, Problems *p)
@@ -22,6 +24,20 @@ static void parse_amount(double *out, const char *word, size_t n, double most, P
         return;
     problems_add(p, "'%.*s': write %.*s:NUMBER, above 0 and at most %g", (int)n, word, colon ? (int)at - 1 : (int)n,
                  word, most);
+}
+
+/* "randaugment" or "randaugment:9": the magnitude, from 1 to 30. */
+static int parse_magnitude(const char *word, size_t n, Problems *p)
+{
+    const char *colon = memchr(word, ':', n);
+    double v = RANDAUGMENT_MAGNITUDE;
+
+    if (!colon)
+        return RANDAUGMENT_MAGNITUDE;
+    if (text_to_float64(&v, colon + 1, n - (size_t)(colon + 1 - word)) && v >= 1 && v <= 30 && v == nearbyint(v))
+        return (int)v;
+    problems_add(p, "'%.*s': write randaugment:MAGNITUDE, a whole number from 1 to 30", (int)n, word);
+    return 0;
 }
 
 static bool begins(const char *word, size_t n, const char *name)
@@ -54,10 +70,18 @@ bool augment_of_images(const char *text)
     return false;
 }
 
+bool augment_mixes(const char *text)
+{
+    for (const char *word = text; word; word = *(word += strcspn(word, ",")) ? word + 1 : NULL)
+        if (begins(word, strcspn(word, ","), "mixup") || begins(word, strcspn(word, ","), "cutmix"))
+            return true;
+    return false;
+}
+
 Status augment_parse(Augment *out, const char *text, const char *flag)
 {
-    static const char *const name[] = { "crop", "flip", "rotate", "color", "erase" };
-    enum { CROP, FLIP, ROTATE, COLOR, ERASE, NAMES };
+    static const char *const name[] = { "crop", "flip", "rotate", "color", "randaugment", "erase", "mixup", "cutmix" };
+    enum { CROP, FLIP, ROTATE, COLOR, RANDAUGMENT, ERASE, MIXUP, CUTMIX, NAMES };
     bool given[NAMES] = { false }, graph = false;
     Augment a = { 0 };
     Problems p = { 0 };
@@ -80,6 +104,10 @@ Status augment_parse(Augment *out, const char *text, const char *flag)
             parse_amount(&a.rotate, word, n, 180, &p);
         else if (k == COLOR)
             parse_amount(&a.color, word, n, 1, &p);
+        else if (k == MIXUP || k == CUTMIX)
+            parse_amount(k == MIXUP ? &a.mix.mixup : &a.mix.cutmix, word, n, 100, &p);
+        else if (k == RANDAUGMENT)
+            a.randaugment = parse_magnitude(word, n, &p);
         else if (n != strlen(name[k]))
             problems_add(&p, "'%.*s': %s takes no number", (int)n, word, name[k]);
         if (k < NAMES)
@@ -94,14 +122,6 @@ Status augment_parse(Augment *out, const char *text, const char *flag)
 }
 
 /* ---- the draw ---- */
-
-/* Number `i` of a key, uniform in [from, to). */
-static double uniform(uint64_t key, uint64_t i, double from, double to)
-{
-    return from + (double)(hash_mix(key + (i + 1) * HASH_GOLDEN) >> 11) * 0x1p-53 * (to - from);
-}
-
-static int uniform_int(uint64_t key, uint64_t i, int n) { return (int)uniform(key, i, 0, n); }
 
 /* A rectangle of a share of the area and of a ratio of width to height, as torchvision's get_params draws it: the first
  * of ten that lies within `w` x `h` with at least `margin` pixels beside it.  Draws numbers i to i + 39. */
@@ -143,12 +163,43 @@ static ImageBox draw_crop(uint64_t key, uint64_t i, int iw, int ih, int width, i
     return b;
 }
 
+/* Draws a change by torchvision's table for 31 magnitudes, from numbers i and i + 1. */
+static void draw_change(ImageChange *out, int magnitude, int width, int height, uint64_t key, uint64_t i)
+{
+    const double part = magnitude / 30.0, sign = uniform(key, i + 1, 0, 1) < 0.5 ? -1 : 1;
+    ImageChange c = { .kind = 1 + uniform_int(key, i, CHANGE_KINDS - 1) };
+
+    switch (c.kind) {
+    case CHANGE_SHEAR_X:
+    case CHANGE_SHEAR_Y: c.amount = sign * 0.3 * part; break;
+    case CHANGE_TRANSLATE_X: c.amount = sign * trunc(150.0 / 331 * width * part); break;
+    case CHANGE_TRANSLATE_Y: c.amount = sign * trunc(150.0 / 331 * height * part); break;
+    case CHANGE_ROTATE: c.amount = sign * 30 * part; break;
+    case CHANGE_BRIGHTNESS:
+    case CHANGE_COLOR:
+    case CHANGE_CONTRAST:
+    case CHANGE_SHARPNESS: c.amount = 1 + sign * 0.9 * part; break;
+    case CHANGE_POSTERIZE: c.amount = 8 - nearbyint(4 * part); break;
+    case CHANGE_SOLARIZE: c.amount = 255 - 8.5 * magnitude; break;
+    default: break;
+    }
+    *out = c;
+}
+
 void augment_draw(AugmentDraw *out, const Augment *a, int iw, int ih, int width, int height, uint64_t seed,
                   int64_t epoch, int64_t sample)
 {
     static const double area[2] = { 0.02, 0.33 }, ratio[2] = { 1 / 3.3, 1 / 0.3 };
-    enum { CROP = 0, FLIP = 64, ROTATE = 65, FACTOR = 66, ORDER = 72, ERASE = 80 }; /* numbers of the key */
-    const uint64_t key = hash_mix(hash_mix(hash_mix(seed + 1) + (uint64_t)epoch) + (uint64_t)sample);
+    enum {
+        CROP = 0,
+        FLIP = 64,
+        ROTATE = 65,
+        FACTOR = 66,
+        ORDER = 72,
+        ERASE = 80,
+        CHANGE = 128
+    }; /* numbers of the key */
+    const uint64_t key = sample_key(seed, epoch, sample);
     AugmentDraw d = { .factor = { 1, 1, 1 }, .order = { 0, 1, 2 } };
 
     if ((d.cropped = a->crop))
@@ -163,6 +214,8 @@ void augment_draw(AugmentDraw *out, const Augment *a, int iw, int ih, int width,
         d.order[k] = d.order[other];
         d.order[other] = t;
     }
+    for (int k = 0; k < RANDAUGMENT_CHANGES && a->randaugment; k++)
+        draw_change(&d.change[k], a->randaugment, width, height, key, CHANGE + 2 * (uint64_t)k);
     if (a->erase && uniform(key, ERASE, 0, 1) < 0.5)
         (void)draw_box(&d.erase, key, ERASE + 1, width, height, 1, area, ratio);
     *out = d;
@@ -189,161 +242,69 @@ Status augment_crop(Image *out, const Image *image, const AugmentDraw *draw, int
     return ST_OK;
 }
 
-static void flip(Image *image)
+/* The map of a change that moves pixels; false: it moves none. */
+static bool change_moves(Affine *out, const ImageChange *c, int width, int height)
 {
-    const int c = image->channels;
+    Affine a = { { 1, 0, 0, 0, 1, 0 } };
 
-    for (int y = 0; y < image->height; y++) {
-        uint8_t *l = image->pixel + (size_t)y * (size_t)image->width * (size_t)c;
-
-        for (uint8_t *r = l + (size_t)(image->width - 1) * (size_t)c; l < r; l += c, r -= c)
-            for (int k = 0; k < c; k++) {
-                uint8_t t = l[k];
-
-                l[k] = r[k];
-                r[k] = t;
-            }
+    switch (c->kind) {
+    case CHANGE_SHEAR_X: a.m[1] = c->amount; break;
+    case CHANGE_SHEAR_Y: a.m[3] = c->amount; break;
+    case CHANGE_TRANSLATE_X: a.m[2] = -c->amount; break;
+    case CHANGE_TRANSLATE_Y: a.m[5] = -c->amount; break;
+    case CHANGE_ROTATE: a = affine_turn(width, height, c->amount); break;
+    default: return false;
     }
+    *out = a;
+    return true;
 }
 
-/* v rounded to 15 decimals, as Pillow rounds the sine and cosine. */
-static double round15(double v) { return nearbyint(v * 1e15) / 1e15; }
-
-/* Where pixel (x, y) of a changed image comes from: m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]. */
-typedef struct {
-    double m[6];
-} Affine;
-
-/* The map of Pillow's Image.rotate. */
-static Affine turned(int w, int h, double angle)
+static Status apply_change(Image *image, Image *spare, const ImageChange *c)
 {
-    const double turn = fmod(angle, 360), a = -(turn < 0 ? turn + 360 : turn) * (3.14159265358979323846 / 180);
-    const double co = round15(cos(a)), si = round15(sin(a));
+    static const uint8_t black[3] = { 0 };
+    Affine map;
 
-    return (Affine){ { co, si, co * (-w / 2.0) + si * (-h / 2.0) + w / 2.0, -si, co,
-                       -si * (-w / 2.0) + co * (-h / 2.0) + h / 2.0 } };
-}
-
-/* 16 bits behind the point, as Pillow has them. */
-static int64_t fixed_point(double v) { return (int64_t)floor(v * 65536 + 0.5); }
-
-/* Pillow's Image.transform(AFFINE, NEAREST): each pixel is the one at its place, outside of the image `fill`. */
-static Status move_nearest(Image *image, Image *spare, Affine a, const uint8_t *fill)
-{
-    const int w = image->width, h = image->height, c = image->channels;
-    const int64_t xx = fixed_point(a.m[0]), xy = fixed_point(a.m[1]), yx = fixed_point(a.m[3]),
-                  yy = fixed_point(a.m[4]), x0 = fixed_point(a.m[2] + a.m[0] * 0.5 + a.m[1] * 0.5),
-                  y0 = fixed_point(a.m[5] + a.m[3] * 0.5 + a.m[4] * 0.5);
-    const Image old = *image;
-    uint8_t *to;
-
-    TRY(image_reserve(spare, w, h, c));
-    to = spare->pixel;
-    for (int oy = 0; oy < h; oy++)
-        for (int ox = 0; ox < w; ox++, to += c) {
-            const int64_t x = (x0 + oy * xy + ox * xx) >> 16, y = (y0 + oy * yy + ox * yx) >> 16;
-            const bool inside = x >= 0 && x < w && y >= 0 && y < h;
-
-            memcpy(to, inside ? old.pixel + (y * w + x) * c : fill, (size_t)c);
-        }
-    *image = *spare;
-    *spare = old;
+    if (change_moves(&map, c, image->width, image->height))
+        return image_move(image, spare, map, black);
+    switch (c->kind) {
+    case CHANGE_BRIGHTNESS: image_enhance(image, ENHANCE_BRIGHTNESS, (float)c->amount); break;
+    case CHANGE_COLOR: image_enhance(image, ENHANCE_COLOR, (float)c->amount); break;
+    case CHANGE_CONTRAST: image_enhance(image, ENHANCE_CONTRAST, (float)c->amount); break;
+    case CHANGE_SHARPNESS: return image_sharpen(image, spare, (float)c->amount);
+    case CHANGE_POSTERIZE: image_posterize(image, (int)c->amount); break;
+    case CHANGE_SOLARIZE: image_solarize(image, c->amount); break;
+    case CHANGE_AUTOCONTRAST: image_autocontrast(image); break;
+    case CHANGE_EQUALIZE: image_equalize(image); break;
+    default: break;
+    }
     return ST_OK;
-}
-
-/* Pillow's Image.rotate(angle, BILINEAR): each pixel is interpolated between the four around its place, over black. */
-static Status rotate(Image *image, Image *spare, double angle)
-{
-    const int w = image->width, h = image->height, c = image->channels;
-    const Affine m = turned(w, h, angle);
-    const double co = m.m[0], si = m.m[1], x0 = m.m[2], y0 = m.m[5];
-    const Image old = *image;
-    uint8_t *to;
-
-    TRY(image_reserve(spare, w, h, c));
-    to = spare->pixel;
-    for (int oy = 0; oy < h; oy++)
-        for (int ox = 0; ox < w; ox++, to += c) {
-            double x = co * (ox + 0.5) + si * (oy + 0.5) + x0, y = -si * (ox + 0.5) + co * (oy + 0.5) + y0, dx, dy;
-            int ix, iy, left, right;
-            const uint8_t *up, *down;
-
-            if (x < 0 || x >= w || y < 0 || y >= h) {
-                memset(to, 0, (size_t)c);
-                continue;
-            }
-            ix = (int)floor(x -= 0.5);
-            iy = (int)floor(y -= 0.5);
-            dx = x - ix;
-            dy = y - iy;
-            left = (ix < 0 ? 0 : ix) * c;
-            right = (ix + 1 < w ? ix + 1 : w - 1) * c;
-            up = old.pixel + (size_t)(iy < 0 ? 0 : iy) * (size_t)w * (size_t)c;
-            down = iy + 1 < h ? old.pixel + (size_t)(iy + 1) * (size_t)w * (size_t)c : up;
-            for (int k = 0; k < c; k++) {
-                double u = up[left + k] + (up[right + k] - up[left + k]) * dx;
-                double d = down[left + k] + (down[right + k] - down[left + k]) * dx;
-
-                to[k] = (uint8_t)(u + (d - u) * dy);
-            }
-        }
-    *image = *spare;
-    *spare = old;
-    return ST_OK;
-}
-
-/* Pillow's Image.blend in single precision: base + factor * (value - base), cut off at 0 and 255. */
-static inline uint8_t blend(int base, int value, float factor)
-{
-    float v = (float)base + factor * (float)(value - base);
-
-    return (uint8_t)(v <= 0 ? 0 : v >= 255 ? 255 : v);
-}
-
-static inline int gray_of(const uint8_t *p) { return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16; }
-
-/* ImageEnhance.Brightness, Contrast and Color: away from black, the mean gray, and each pixel's gray. */
-static void enhance(Image *image, int which, float factor)
-{
-    const size_t n = (size_t)image->width * (size_t)image->height, c = (size_t)image->channels;
-    uint8_t *p = image->pixel;
-    uint64_t sum = 0;
-    int base = 0;
-
-    if (which == 2) {
-        for (size_t i = 0; i < n && c == 3; i++, p += 3) {
-            base = gray_of(p);
-            for (int k = 0; k < 3; k++)
-                p[k] = blend(base, p[k], factor);
-        }
-        return;
-    }
-    if (which == 1) {
-        for (size_t i = 0; i < n; i++)
-            sum += c == 3 ? (unsigned)gray_of(p + 3 * i) : p[i];
-        base = (int)((double)sum / (double)n + 0.5);
-    }
-    for (size_t i = 0; i < n * c; i++)
-        p[i] = blend(base, p[i], factor);
 }
 
 Status augment_apply(Image *image, Image *spare, const AugmentDraw *draw)
 {
     if (draw->flip)
-        flip(image);
+        image_flip(image);
     if (draw->angle != 0)
-        TRY(rotate(image, spare, draw->angle));
+        TRY(image_rotate(image, spare, draw->angle));
     for (int k = 0; k < 3; k++)
         if (draw->factor[draw->order[k]] != 1)
-            enhance(image, draw->order[k], (float)draw->factor[draw->order[k]]);
+            image_enhance(image, (Enhancement)draw->order[k], (float)draw->factor[draw->order[k]]);
+    for (int k = 0; k < RANDAUGMENT_CHANGES; k++)
+        TRY(apply_change(image, spare, &draw->change[k]));
     return ST_OK;
 }
 
 Status augment_apply_mask(Image *mask, Image *spare, const AugmentDraw *draw, int fill)
 {
     const uint8_t value = (uint8_t)fill;
+    Affine map;
 
     if (draw->flip)
-        flip(mask);
-    return draw->angle != 0 ? move_nearest(mask, spare, turned(mask->width, mask->height, draw->angle), &value) : ST_OK;
+        image_flip(mask);
+    if (draw->angle != 0)
+        TRY(image_move(mask, spare, affine_turn(mask->width, mask->height, draw->angle), &value));
+    for (int k = 0; k < RANDAUGMENT_CHANGES; k++)
+        if (change_moves(&map, &draw->change[k], mask->width, mask->height))
+            TRY(image_move(mask, spare, map, &value));
+    return ST_OK;
 }

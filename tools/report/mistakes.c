@@ -115,7 +115,19 @@ typedef struct {
 typedef struct {
     int64_t classes, inner; /* classes 0: values, a score for each target */
     int64_t each;           /* targets of a sample */
+    bool shares;            /* the target [N,classes] has the shares of the classes: the largest counts */
 } Layout;
+
+/* The class with the largest of n shares from element `at` on. */
+static int64_t largest_share(const dpx_tensor *target, int64_t at, int64_t n)
+{
+    int64_t best = 0;
+
+    for (int64_t c = 1; c < n; c++)
+        if (tensor_number(target, at + c) > tensor_number(target, at + best))
+            best = c;
+    return best;
+}
 
 /* Judges the classes of one sample, whose scores and targets begin at these elements. */
 static void judge_classes(Verdict *v, Mistakes *m, const Layout *as, const dpx_tensor *scores, int64_t at,
@@ -123,7 +135,8 @@ static void judge_classes(Verdict *v, Mistakes *m, const Layout *as, const dpx_t
 {
     for (int64_t p = 0; p < as->each; p++) {
         const int64_t first = at + p / as->inner * as->classes * as->inner + p % as->inner;
-        const double is = tensor_number(target, target_at + p);
+        const double is = as->shares ? (double)largest_share(target, target_at * as->classes, as->classes)
+                                     : tensor_number(target, target_at + p);
         int64_t taken = 0;
         double sum = 0, most, log_sum;
 
@@ -250,6 +263,11 @@ static bool fits(Layout *as, const Mistakes *m, const dpx_tensor *scores, const 
     const int axis = of_classes ? class_axis(m, scores, target) : 0;
     int64_t of_scores = 1;
 
+    if (of_classes && is_float(scores) && is_float(target) && scores->rank == 2 && target->rank == 2 &&
+        scores->dim[0] == b->samples && scores->dim[1] == target->dim[1]) {
+        *as = (Layout){ .classes = scores->dim[1], .inner = 1, .each = 1, .shares = true };
+        return true;
+    }
     if (!is_float(scores) || scores->rank < 1 || scores->dim[0] != b->samples || target->rank < 1 || !target->dim[0] ||
         (of_classes ? !axis || (target->dtype != DPX_INT64 && target->dtype != DPX_INT32) : !is_float(target)))
         return false;
