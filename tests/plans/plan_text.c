@@ -47,7 +47,11 @@ typedef struct {
     Arena *a;
 } Plan;
 
-static const char *const modes[] = { "infer", "predict", "eval", "train", "accumulate", "apply", "finish" };
+static const char *const modes[] = {
+    [BUILD_INFER] = "infer", [BUILD_PREDICT] = "predict", [BUILD_CONTINUE] = "continue",
+    [BUILD_EVAL] = "eval",   [BUILD_TRAIN] = "train",     [BUILD_ACCUMULATE] = "accumulate",
+    [BUILD_APPLY] = "apply", [BUILD_FINISH] = "finish",
+};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
 /* ---- flags ---- */
