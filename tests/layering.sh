@@ -48,7 +48,7 @@ rooms graph base tensor ir text ops onnx recipes networks
 # Passes that do not shape a graph together do not know each other: what is between them is the graph.  The order of all is
 # in pipeline.c, the sums over what they left in report.c.
 shared='(pass|build_options|build_parts|division|report|batch_axis|names|update_groups)\.h|options/[a-z_]+\.h|(build_options|pipeline|report|report_print|report_step|batch_axis|names|update_groups)\.c'
-rooms passes simplify model train partition fuse plan
+rooms passes simplify model generate train partition fuse plan
 forbid 'passes/pass.h passes/report.h passes/report_print.c passes/report_step.c passes/batch_axis.* passes/update_groups.* passes/names.*' 'passes/[a-z]+/' \
     'what the passes share knows none of them' '"passes/options/'
 shared='world/mpi/plugin\.c|inspect/picture\.(js|css)'      # the first is built with the compilers of MPI libraries
@@ -78,6 +78,9 @@ passes/model/loss_weights                # weights * terms, by way of sums, mean
 passes/model/head                        # Gemm(x, W, b); MatMul(x, W) + b; Conv(x, W, b) with a kernel of 1
 passes/model/rebatch_counts              # sum(x) / N and mean(x) * N / (N - 1), where N is a number
 passes/model/lost_detach                 # p + (q - p), (p + q) - p, p - (p - q)
+passes/model/hidden_matrices            # W in x W, as products, convolutions and recurrent cells write it
+passes/generate/causal_scores            # softmax(S + M), softmax(where(C, S, -inf))
+passes/generate/cache_keys               # softmax(Q K^T + M) V with K and V of earlier tokens
 passes/model/norm_formula                # (x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2) + eps) * scale + bias
 passes/model/batch_norm_formula          # (x - mean) * (scale / sqrt(variance + eps)) + bias'
 most=2

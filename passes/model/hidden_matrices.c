@@ -1,6 +1,5 @@
-/* Which parameters are hidden matrices, for --optimizer muon: the weights of MatMul, Gemm, convolutions and recurrent
- * cells, perhaps behind a Transpose or operators that cut
- * and join rows, except those of last layers.
+/* Which parameters are hidden matrices, for --optimizer muon: W in x W, as MatMul, Gemm, convolutions and recurrent
+ * cells write it, perhaps behind a Transpose or operators that cut and join rows, except those of last layers.
  *
  * A layer is a last one if no other layer follows on a path to an output.  A parameter that anything else reads as
  * well, such as an embedding that is also the last layer's weight, is no hidden matrix. */
