@@ -139,6 +139,7 @@ typedef struct dpx_options dpx_options;
 
 DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
 DPX_API void dpx_options_free(dpx_options *options);
+DPX_API dpx_status dpx_options_copy(dpx_options **out, const dpx_options *options) DPX_CHECKED;
 /* dpx_model_load with options.  "plan-memory" limits its memory (dpx_model_load: half of the machine's).  The model may
  * use the operators that the options hold.  The graphs of "preprocess" and "criterion" are joined to the model, whose
  * inputs and outputs are then those of the whole.  "input-value" makes inputs constants.  Give the same options to the
@@ -310,6 +311,16 @@ DPX_API dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, 
  * DPX_NOMEM when a step does not fit; the text is written all the same.  `log` may be NULL. */
 DPX_API dpx_status dpx_plan(const dpx_model *model, const dpx_options *options, dpx_write_fn *write, void *user,
                             dpx_log_fn *log, void *log_user) DPX_CHECKED;
+
+/* Shares of memory that a planned step needs. */
+typedef struct {
+    double host;        /* of the machine's free memory, at most the control group's limit: all CPU devices together */
+    double accelerator; /* of the fullest accelerator's memory */
+} dpx_plan_memory_result;
+
+/* Plans the step of a training run with these options as dpx_plan does, and writes nothing. */
+DPX_API dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_model *model,
+                                   const dpx_options *options) DPX_CHECKED;
 
 /* ---- golden data ---- */
 

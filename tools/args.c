@@ -242,6 +242,17 @@ static void check_repeated(const Command *c, const char *name, const char *befor
         problems_add(wrong, "--%s is given twice: give it once", name);
 }
 
+bool args_is_auto(const char *name, const char *value)
+{
+    return !strcmp(name, "batch-size") && !strncmp(value, "auto", strlen("auto"));
+}
+
+/* Does the command choose the value that is given as `auto`?  Commands that train do. */
+static bool chooses(const Command *c, const char *name, const char *value)
+{
+    return args_flag(c, "epochs") && args_is_auto(name, value);
+}
+
 /* Reads the flag at argv[*i], which has `dashes` dashes before its name, and moves on over its value. */
 static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Problems *wrong)
 {
@@ -279,7 +290,8 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         problems_add(wrong, "--split %s: one weight, expected one for each device%s%s%s", value,
                      args_flag(a->command, "val-split") ? " (did you mean --val-split " : "",
                      args_flag(a->command, "val-split") ? value : "", args_flag(a->command, "val-split") ? "?)" : "");
-    else if (is_option && dpx_options_set(a->options, name, value ? value : ""))
+    else if (is_option && !(value && chooses(a->command, name, value)) &&
+             dpx_options_set(a->options, name, value ? value : ""))
         problems_add(wrong, "%s", dpx_error());
     a->given[a->n_given].name = listing && value ? "" : name;
     a->given[a->n_given++].value = value ? value : "";

@@ -72,6 +72,8 @@ bool metavar_repeats(const char *metavar);
 /* Whether --help of the command shows the library's option of this number. */
 bool args_shows(const Command *c, int option);
 /* Replaces the last value of a flag; NULL: takes the flag away. */
+/* Does `auto` or auto:… stand for a number that the run chooses by its data (tools/training/batch_auto.c)? */
+bool args_is_auto(const char *name, const char *value);
 void args_replace(const Args *a, const char *name, const char *value);
 /* Whether the user gave --output-device each, which --compat may also set. */
 bool args_want_parts(const Args *a);

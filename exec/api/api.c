@@ -484,6 +484,13 @@ dpx_options *dpx_options_create(void) { return (dpx_options *)options_create(); 
 
 void dpx_options_free(dpx_options *o) { options_free((Options *)o); }
 
+dpx_status dpx_options_copy(dpx_options **out, const dpx_options *o)
+{
+    NEED(out, "out");
+    NEED(o, "options");
+    return (dpx_status)options_copy((Options **)out, (const Options *)o);
+}
+
 dpx_status dpx_options_set(dpx_options *o, const char *name, const char *text)
 {
     NEED(o, "options");

@@ -46,3 +46,15 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
         st = FAIL_NOMEM();
     return (dpx_status)st;
 }
+
+dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_model *m, const dpx_options *options)
+{
+    Status st;
+
+    NEED(out, "out");
+    NEED(m, "model");
+    NEED(options, "options");
+    if ((st = model_check_attached(m, (const Options *)options)))
+        return (dpx_status)st;
+    return (dpx_status)plan_shares(&out->host, &out->accelerator, m->graph, (const Options *)options);
+}

@@ -2,6 +2,7 @@
 #include "exec/inspect/dry_run.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@
 #include "passes/plan/plan_streams.h"
 
 typedef struct {
-    FILE *to;
+    FILE *to; /* NULL: measure_program instead of print_program */
     const Graph *model;
     Options *options; /* its own copy */
     SessionLog *log;
@@ -29,7 +30,8 @@ typedef struct {
     DeviceList list;
     Device *device[MAX_DEVICES];
     int n_device;
-    Problems too_large; /* devices whose memory does not suffice */
+    Problems too_large;       /* devices whose memory does not suffice */
+    double host, accelerator; /* the largest shares of memory (plan_shares) */
 } DryRun;
 
 /* ---- one step ---- */
@@ -212,6 +214,26 @@ static Status print_device(DryRun *d, const Program *p, const StreamPlan *stream
 
 /* ---- a program ---- */
 
+/* Takes the shares of memory that the program needs. */
+static Status measure_program(DryRun *d, const Program *p)
+{
+    const uint64_t available = machine_memory_free();
+    double host = 0;
+
+    for (int i = 0; i < d->n_device; i++) {
+        const GpuInfo *info = device_info(d->device[i]);
+        MemoryNeed need;
+
+        TRY(memory_need(&need, program_graph(p), program_plan(p), i, info));
+        if (info)
+            d->accelerator = fmax(d->accelerator, (double)memory_total(&need) / (double)info->memory);
+        else
+            host += (double)memory_total(&need);
+    }
+    d->host = available ? fmax(d->host, host / (double)available) : 0;
+    return ST_OK;
+}
+
 static Status print_program(DryRun *d, const Program *p, const char *what)
 {
     Arena *a = arena_create();
@@ -252,7 +274,7 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
     st = memory_budget_explain(b, program_compile(&p, g, &opt));
     memory_budget_free(b);
     TRY(st);
-    st = print_program(d, p, what);
+    st = d->to ? print_program(d, p, what) : measure_program(d, p);
     program_free(p);
     return st;
 }
@@ -264,7 +286,8 @@ static Status plan_all(DryRun *d, Report *report)
     if (d->options->accumulate == 1)
         return plan_mode(d, BUILD_TRAIN, "training step", report);
     TRY(plan_mode(d, BUILD_ACCUMULATE, "one of the batches of a step", report));
-    putc('\n', d->to);
+    if (d->to)
+        putc('\n', d->to);
     if (update_options(&d->options->build)->turns)
         return plan_mode(d, BUILD_FINISH, "the last of the batches of a step, and its update", NULL);
     return plan_mode(d, BUILD_APPLY, "the update of a step", NULL);
@@ -339,6 +362,19 @@ static Status compile_and_print(DryRun *d)
     return st ? st : problems_fail(&d->too_large, E_NOMEM, "out of memory");
 }
 
+static Status run_dry(DryRun *d, const Options *o)
+{
+    Status st = options_copy(&d->options, o);
+
+    if (!st)
+        st = compile_and_print(d);
+    options_free(d->options);
+    free(d->too_large.text);
+    for (int i = 0; i < d->n_device; i++)
+        device_close(d->device[i]);
+    return st;
+}
+
 Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, void *user)
 {
     DryRun *d = calloc(1, sizeof *d);
@@ -347,13 +383,24 @@ Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, 
     if (!d)
         return FAIL_NOMEM();
     *d = (DryRun){ .to = to, .model = model, .log = log, .user = user };
-    st = options_copy(&d->options, o);
-    if (!st)
-        st = compile_and_print(d);
-    options_free(d->options);
-    free(d->too_large.text);
-    for (int i = 0; i < d->n_device; i++)
-        device_close(d->device[i]);
+    st = run_dry(d, o);
+    free(d);
+    return st;
+}
+
+Status plan_shares(double *host, double *accelerator, const Graph *model, const Options *o)
+{
+    DryRun *d = calloc(1, sizeof *d);
+    Status st;
+
+    if (!d)
+        return FAIL_NOMEM();
+    d->model = model;
+    st = run_dry(d, o);
+    if (!st) {
+        *host = d->host;
+        *accelerator = d->accelerator;
+    }
     free(d);
     return st;
 }

@@ -15,5 +15,8 @@
  * E_NOMEM when a step does not fit a device's memory; the plan is written all the same.  `log`, which may be NULL,
  * receives the passes' notes, and how much of a plan for a described device the plug-in's libraries confirm. */
 Status dry_run(FILE *to, const Graph *model, const Options *o, SessionLog *log, void *user) CHECKED;
+/* Compiles the same steps and prints nothing.  *host: the share of the machine's free memory that its CPU devices need
+ * together; *accelerator: that of the fullest accelerator's memory. */
+Status plan_shares(double *host, double *accelerator, const Graph *model, const Options *o) CHECKED;
 
 #endif

@@ -51,7 +51,9 @@ static Status is_recipe(const Setting *r, void *to, const char *value)
 /* ---- the table ---- */
 
 static const Setting table[] = {
-    { "batch-size", "N", "", "samples of one batch, over all replicas [train, eval 32]",
+    { "batch-size", "N", "",
+      "samples of one batch, over all replicas [train, eval 32]; train: auto[:SHARE], the largest power of two whose "
+      "step needs at most SHARE (0.5) of the free memory",
       SETTING_OF(StoredOptions, parts.batch.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
     { "loss", "KIND", "none", "the loss that training minimises; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",

@@ -141,6 +141,22 @@ uint64_t machine_memory_below(const char *root)
 
 uint64_t machine_memory(void) { return machine_memory_below(""); }
 
+uint64_t machine_memory_free_below(const char *root)
+{
+    FILE *f = open_below(root, "/proc/meminfo");
+    uint64_t least = machine_memory_below(root), kilobytes;
+    char line[256];
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kilobytes) == 1 && (!least || kilobytes < least / 1024))
+            least = kilobytes * 1024;
+    if (f)
+        fclose(f);
+    return least;
+}
+
+uint64_t machine_memory_free(void) { return machine_memory_free_below(""); }
+
 /* Lowers *least to the whole processors of a quota.  A quota of 2.5 processors counts as 2: a third thread would be
  * stopped half of the time, and the others would wait for it. */
 static void take_quota(int *least, uint64_t quota, uint64_t period)

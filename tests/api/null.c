@@ -24,6 +24,8 @@ typedef struct {
     dpx_part part;
     dpx_metric metric;
     dpx_check_result check;
+    dpx_plan_memory_result memory;
+    dpx_options *copy;
     dpx_info info;
     dpx_device device;
     dpx_world *w;
@@ -103,6 +105,11 @@ typedef struct {
     X(transform_options, "dpx_transform: options", dpx_transform(a->m, NULL, NULL, "txt", write_nothing, NULL))        \
     X(transform_format, "dpx_transform: format", dpx_transform(a->m, a->o, NULL, NULL, write_nothing, NULL))           \
     X(transform_write, "dpx_transform: write", dpx_transform(a->m, a->o, NULL, "txt", NULL, NULL))                     \
+    X(memory_out, "dpx_plan_memory: out", dpx_plan_memory(NULL, a->m, a->o))                                           \
+    X(memory_model, "dpx_plan_memory: model", dpx_plan_memory(&a->memory, NULL, a->o))                                 \
+    X(memory_options, "dpx_plan_memory: options", dpx_plan_memory(&a->memory, a->m, NULL))                             \
+    X(copy_out, "dpx_options_copy: out", dpx_options_copy(NULL, a->o))                                                 \
+    X(copy_options, "dpx_options_copy: options", dpx_options_copy(&a->copy, NULL))                                     \
     X(plan_model, "dpx_plan: model", dpx_plan(NULL, a->o, write_nothing, NULL, NULL, NULL))                            \
     X(plan_options, "dpx_plan: options", dpx_plan(a->m, NULL, write_nothing, NULL, NULL, NULL))                        \
     X(plan_write, "dpx_plan: write", dpx_plan(a->m, a->o, NULL, NULL, NULL, NULL))                                     \

@@ -104,10 +104,23 @@ static void test_usual_places(void)
     clear();
 }
 
+/* Free memory is MemAvailable, or a group's lower limit. */
+static void test_free(void)
+{
+    put("/sys/fs/cgroup/memory.max", "2097152\n");
+    CU_ASSERT_EQUAL(machine_memory_free_below(root), 2097152);
+    put("/proc/meminfo", "MemTotal:       16316284 kB\nMemFree:            1000 kB\nMemAvailable:       1500 kB\n");
+    CU_ASSERT_EQUAL(machine_memory_free_below(root), 1536000);
+    put("/sys/fs/cgroup/memory.max", "1048576\n");
+    CU_ASSERT_EQUAL(machine_memory_free_below(root), 1048576);
+    clear();
+}
+
 static const TestCase *list(void)
 {
     static const TestCase cases[] = { { "version 1 below the root", test_version_1 },
                                       { "a container's mount", test_container },
+                                      { "free memory", test_free },
                                       { "version 2", test_version_2 },
                                       { "usual places", test_usual_places },
                                       { NULL, NULL } };

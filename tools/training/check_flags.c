@@ -186,6 +186,7 @@ Status check_flags(Run *r)
 
     findings_add(&f, check_loss(a));
     findings_add(&f, lr_find_check(r));
+    findings_add(&f, batch_check_auto(a));
     if (!r->finds) {
         findings_add(&f, args_int(&r->epochs, a, "epochs", args_has(a, "steps") ? 0 : 1, 1, 1000000000));
         findings_add(&f, args_int(&r->steps, a, "steps", 0, 1, INT64_MAX / 2));

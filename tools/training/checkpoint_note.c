@@ -307,7 +307,11 @@ static char *read_manifest(const char *path, const char *name)
     const char *note = json_string_value(json_object_get(manifest, "note"));
     json_t *j = note ? json_loads(note, 0, NULL) : NULL;
     const char *found = json_string_value(json_object_get(json_object_get(j, "run"), name));
+    const json_t *count = json_object_get(j, name); /* "batch_size" */
     char *text = found ? strdup(found) : NULL;
+
+    if (!found && json_is_integer(count) && asprintf(&text, "%lld", (long long)json_integer_value(count)) < 0)
+        text = NULL;
 
     json_decref(j);
     json_decref(manifest);

@@ -68,7 +68,8 @@ static Status open_feed(Run *r, Feed *feed, const char *flag, Progress *log)
         feed->fitted = json_incref(r->train.fitted);
     TRY(feed_open(feed, r->args, flag, r->model, world_share_of(&r->world), log));
     TRY(feed_check_target(feed, &r->train));
-    TRY(feed_check_order(feed, r->args, r->batch_size, feed == &r->train && !args_has(r->args, "no-shuffle")));
+    if (feed != &r->train) /* its batch size may follow from the data */
+        TRY(feed_check_order(feed, r->args, r->batch_size, false));
     return digest_check(feed->data, feed->source, r->world.world, world_share_of(&r->world));
 }
 
@@ -109,7 +110,6 @@ static Status open_data(Run *r)
 
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
-    how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
     how.seed = strtoull(dpx_options_get(a->options, "seed"), NULL, 10);
     r->accumulate = strtoll(dpx_options_get(a->options, "accumulate"), NULL, 10);
     r->across_epochs = !strcmp(dpx_options_get(a->options, "accumulate-across-epochs"), "true");
@@ -120,6 +120,10 @@ static Status open_data(Run *r)
     TRY(open_feed(r, &r->train, "data", log));
     TRY(feed_class_weights(a, &r->train, r->facts.class_weights));
     TRY(feed_fitted_digest(&r->train, r->facts.fitted));
+    if (batch_is_auto(a))
+        TRY(batch_choose(r, log));
+    how.batch_size = r->batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
+    TRY(feed_check_order(&r->train, a, r->batch_size, !args_has(a, "no-shuffle")));
     if (!args_has(a, "resume")) /* a checkpoint holds what the run decided by it */
         TRY(feed_target_shape(a, &r->train, r->batch_size));
     TRY(feed_input_shapes(a, &r->train, r->batch_size));
@@ -307,6 +311,7 @@ void close_run(Run *r, int failed)
     run_dir_close(&r->dir);
     history_free(r->history);
     free(r->find.step);
+    free(r->batch_text);
     if (events_close(r->events))
         fprintf(stderr, "dpexec: warning: %s\n", status_message());
     text_generator_free(r->generator);

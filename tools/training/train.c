@@ -231,6 +231,7 @@ static Status train(Run *r)
     if (args_has(r->args, "dry-run")) {
         TRY(check_loss(r->args));
         TRY(take_augment(r->args));
+        TRY(batch_check_auto(r->args));
         return print_plan(r->args, r->progress.quiet);
     }
     TRY(resolve_resume(r->args));

@@ -83,6 +83,7 @@ typedef struct {
     double report_due; /* when it may be written again */
     bool finds;        /* --lr-find: nothing of the training is kept */
     LrFind find;
+    char *batch_text; /* the number in place of --batch-size auto; NULL: it was not given */
 } Run;
 
 /* ---- train.c ---- */
@@ -124,6 +125,14 @@ void tell_summary(Run *r);
 Status run_epoch(Run *r) CHECKED;
 /* Warns, once, at the end of an epoch or the run, that a fixed loss scale is too large. */
 void warn_of_skipped(Run *r);
+
+/* ---- batch_auto.c ---- */
+
+bool batch_is_auto(const Args *a);              /* --batch-size auto */
+Status batch_check_auto(const Args *a) CHECKED; /* E_INVALID: it does not go with other flags */
+/* Chooses the batch size by the memory of its step, the same in all processes, or takes it from the checkpoint that the
+ * run resumes from, and puts the number in place of `auto`. */
+Status batch_choose(Run *r, Progress *log) CHECKED;
 
 /* ---- lr_find.c ---- */
 
