@@ -46,7 +46,10 @@ function measure(frame, faults, label) {
       let box = { left: r.left, top: r.top, right: r.right, bottom: r.bottom }, cut = false, short = false;
       if (r.width < 1 || r.height < 1) continue;
       for (const { hides, ellipsis, b } of clipsOf(e, view, root)) {
-        if (hides && (box.right > b.right + 1 || box.left < b.left - 1)) ellipsis ? short = true : cut = true;
+        if (hides && (box.right > b.right + 1 || box.left < b.left - 1)) {
+          ellipsis ? short = true : cut = true;
+          if (ellipsis && Math.min(r.right, b.right) - Math.max(r.left, b.left) < 20) faults.push(`${label}: nothing left of '${s.slice(0, 60)}'`);
+        }
         if (hides && (box.bottom > b.bottom + 2 || box.top < b.top - 2)) cut = true;
         box = { left: Math.max(box.left, b.left), top: Math.max(box.top, b.top), right: Math.min(box.right, b.right), bottom: Math.min(box.bottom, b.bottom) };
       }

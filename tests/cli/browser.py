@@ -5,14 +5,15 @@
     browser.py hands FOLDER FILE        a GPT of 4 layers: clicks, keys, the wheel and the mouse do what the page says
     browser.py fault FOLDER FILE        the measurement finds faults that are put into the page
 """
-import html, json, pathlib, re, subprocess, sys
+import html, json, pathlib, re, subprocess, sys, tempfile
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files", "--hide-scrollbars", "--dump-dom"]
 
 
 def dumped(folder, page, *flags):
     """What the page's script wrote into <pre id=measured>."""
-    command = ["chromium", *FLAGS, f"--user-data-dir={folder}/profile", *flags, page.resolve().as_uri()]
+    # a profile that another browser still holds would hand the page to that one
+    command = ["chromium", *FLAGS, f"--user-data-dir={tempfile.mkdtemp(dir=folder)}", *flags, page.resolve().as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
     found = re.search(r'<pre id="measured">(.*?)</pre>', dom, re.S)
     assert found, f"{page}: nothing was measured: {dom[:300]}"
@@ -137,7 +138,7 @@ def hands(folder, file):
 
 def fault(folder, file):
     for old, new, name in (("text-overflow: ellipsis", "text-overflow: clip", "cut off"), (".card > div {", ".card > div { white-space: nowrap; overflow: visible; height: 4px;", "overlap"),
-                           ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
+                           (".head > b { flex: 1 0 auto; max-width: 55% }", ".head > b { flex: 1 1 0 }", "nothing left"), ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
         page = folder / f"{name.replace(' ', '-')}.html"
         source = file.read_text()
         assert old in source, old
