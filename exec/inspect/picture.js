@@ -9,6 +9,8 @@ function make(tag, attributes = {}, ...inside) {
   return e;
 }
 const fit = (tag, s, more = {}) => make(tag, { class: 'fit', title: s, ...more }, s);
+// The first of a line: what follows takes the room it needs, but for that of these letters, up to a part of the line (picture.css).
+const firm = (tag, s, more = {}) => fit(tag, s, { style: `--letters: ${s.length + 3}ch`, ...more });
 
 // ---- numbers ----
 
@@ -132,8 +134,8 @@ function card(b, column) {
   const count = [numbers(p), b.bars && `${b.bars} collective${b.bars > 1 ? 's' : ''}`].filter(Boolean).join(' · ');
   const share = phase && (phase[6] ? p[6] / phase[6] : phase[4] ? p[4] / phase[4] : 0), title = b.unnamed ? p[1] : name(b), below = b.kids.length ? contents(b) : p[1] === title ? '' : p[1];
   const line = (a, c) => make('div', {}, a, c && fit('span', c, { class: 'fit soft' }));
-  const rows = columns > 1 ? [line(fit('b', title), p[2]), line(fit('span', below, { class: 'fit soft' })), line(fit('span', count, { class: 'fit soft' }))]
-    : [line(fit('b', title, { title: `${path(b)}: ${title}` }), p[2]), line(fit('span', below, { class: 'fit soft' }), count)];
+  const rows = columns > 1 ? [line(firm('b', title), p[2]), line(fit('span', below, { class: 'fit soft' })), line(fit('span', count, { class: 'fit soft' }))]
+    : [line(firm('b', title, { title: `${path(b)}: ${title}` }), p[2]), line(firm('span', below, { class: 'fit soft' }), count)];
   return make('div', { class: 'card' }, ...rows, share ? make('i', { class: 'heat', style: `width: ${(share * 100).toFixed(2)}%` }) : null);
 }
 function phaseOf(b) {
@@ -153,7 +155,7 @@ function element(b) {
   } else {
     const first = b.c.find(Boolean), told = [first && numbers(first), collectives(b)].filter(Boolean).join(' · ');
     b.e = make('div', { class: classes(b, 'frame'), role: 'treeitem', 'aria-expanded': 'true' },
-      make('div', { class: 'head', onclick: click }, fit('b', b.title, { title: path(b) }), b.kind === 'repeat' ? make('span', { class: 'times' }, `×${b.kids.length}`) : null,
+      make('div', { class: 'head', onclick: click }, firm('b', b.title, { title: path(b) }), b.kind === 'repeat' ? make('span', { class: 'times' }, `×${b.kids.length}`) : null,
         fit('span', told, { class: 'fit soft' })),
       make('div', { class: 'kids' }, ...b.kids.map(element)));
   }

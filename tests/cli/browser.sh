@@ -38,9 +38,7 @@ check "unet.svg" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross
 check "a run" "$dpexec" train "$DIR/names.onnx" --data "$DIR/data.npz" --val "$DIR/data.npz" --loss cross-entropy --metric accuracy --metric confusion-matrix \
     --batch-size 16 --epochs 3 --threads 1 --quiet --out "$DIR/run"
 cp "$DIR/run/report.html" "$DIR/report.html"
-for page in names.svg names.html gpt.html resnet50.svg unet.svg columns.svg columns.html report.html; do
-    check "text of $page" measure text "$DIR/$page"
-done
+check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report}.html
 check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"
 check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"
