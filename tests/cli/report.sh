@@ -48,6 +48,8 @@ check "the rows that are worst" py rows "$DIR/table" "$DIR/table/predicted" "$DI
 check "a network for a text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 64 -o "$DIR/gpt.onnx"
 check "a run on it" py measured "$DIR/peak" "$dpexec" train "$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --val "text:$DIR/book.txt" \
     --loss cross-entropy --steps 2 --threads 1 --quiet --out "$DIR/text"
+check "one that writes more than the network reads" "$dpexec" train "$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --loss cross-entropy --steps 2 \
+    --threads 1 --sample-every 1 --out "$DIR/writes"
 check "its predictions" "$dpexec" eval "$DIR/text/model.onnx" --data "text:$DIR/book.txt" --loss cross-entropy --predictions "$DIR/text/predicted" --quiet
 check "the texts that are worst" py texts "$DIR/text" "$DIR/text/predicted" "$DIR/book.txt"
 check "and the memory" py memory "$DIR/text" "$DIR/peak"

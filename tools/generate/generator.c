@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/feed/model_metadata.h"
 #include "tools/tensor_number.h"
 
 enum { MOST_INPUTS = 16, SHORTEST = 16, CHECKED_TOKENS = 2 };
@@ -70,6 +71,8 @@ Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trai
               : !strcmp(dpx_options_get(o, "class-axis"), "2") ? 2
                                                                : 0;
     g->n_outputs = dpx_model_count(model, DPX_OUTPUT);
+    if (metadata_block(model) && window > metadata_block(model)) /* it has no positions behind these */
+        window = metadata_block(model);
     for (int i = 0; !st && i < dpx_model_count(model, DPX_INPUT); i++) {
         dpx_info in;
 
