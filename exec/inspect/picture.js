@@ -235,7 +235,11 @@ function select(b) {
 // ---- the panel ----
 
 const full = b => b.unnamed ? `${path(b)}: ${b.title}` : path(b) || b.title;
-function item(b) { return make('li', { class: 'go', onclick: () => reveal(b) }, full(b)); }
+// A block that another, `beside`, reads or is read by: with its phase, where that is another.
+function item(b, beside) {
+  const phase = b.phase !== beside.phase && ROOT.kids.find(k => k.kind === 'phase' && k.phase === b.phase);
+  return make('li', { class: 'go', onclick: () => reveal(b) }, `${phase ? `${phase.title}: ` : ''}${full(b)}`);
+}
 function list(title, items) {
   return items.length ? [make('h3', {}, `${title} (${items.length})`), make('ul', {}, ...items.slice(0, MOST_LISTED), items.length > MOST_LISTED ? make('li', {}, '…') : null)] : [];
 }
@@ -260,7 +264,7 @@ function details(b) {
       row('FLOPs', p[4] ? flop(p[4]) : ''), row('bytes', p[5] ? bytes(p[5]) : ''), row('time', p[6] ? seconds(p[6]) : '')].filter(Boolean)))] : []);
   const nodes = N.filter(n => within(n.block));
   panel.replaceChildren(make('h2', {}, name(b)), b.path && b.path !== b.title ? make('p', { class: 'soft' }, b.path) : '', make('p', {}, collectives(b)),
-    ...tables.filter(Boolean), ...list('reads', from.map(item)), ...list('is read by', to.map(item)), ...list('nodes', nodeItems(nodes)));
+    ...tables.filter(Boolean), ...list('reads', from.map(x => item(x, b))), ...list('is read by', to.map(x => item(x, b))), ...list('nodes', nodeItems(nodes)));
 }
 function help() {
   const key = (k, s) => make('li', {}, ...k.split(' ').flatMap(x => [make('kbd', {}, x), ' ']), s), mark = (kind, s) => make('li', {}, make('span', { class: `mark ${kind}` }), ' ' + s);

@@ -138,7 +138,7 @@ def hands(folder, file):
 def fault(folder, file):
     source, pages = file.read_text(), {}
     for old, new, name in (("text-overflow: ellipsis", "text-overflow: clip", "cut off"), (".card > div {", ".card > div { white-space: nowrap; overflow: visible; height: 4px;", "overlap"),
-                           (".head > b { flex: 1 1 0; min-width: min(55%, var(--letters, 0px)) }", ".head > b { flex: 1 1 0 }", "nothing left"), ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
+                           (".head > b { flex: 0 9999 auto; min-width: min(55%, var(--letters, 0px)) }", ".head > b { flex: 0 9999 auto; min-width: 0 }", "nothing left"), ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
         assert old in source, old
         pages[name] = folder / f"{name.replace(' ', '-')}.html"
         pages[name].write_text(source.replace(old, new))
