@@ -1,4 +1,5 @@
-/* JPEG and PNG files, and masks: what is refused has a message, what is read can be decoded, resized and augmented. */
+/* JPEG, PNG and WebP files, and masks: what is refused has a message, what is read can be decoded, resized and
+ * augmented. */
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/image/image_augment.h"
 

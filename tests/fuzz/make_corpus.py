@@ -330,7 +330,7 @@ def texts():
 def images():
     """The small files that Pillow wrote for the tests of images (tests/tools/make_images.py)."""
     for f in sorted((pathlib.Path(__file__).parents[1] / "tools" / "images").iterdir()):
-        if f.suffix in (".jpg", ".png") and f.stat().st_size < 2048:
+        if f.suffix in (".jpg", ".png", ".webp") and f.stat().st_size < 2048:
             put("image", f.name, f.read_bytes())
 
 

@@ -47,7 +47,7 @@ class Augment(C.Structure):
 def load():
     out = pathlib.Path(tempfile.mkdtemp()) / "image.so"
     sources = [*sorted((ROOT / "tools/image").glob("*.c")), *(ROOT / f"graph/base/{n}.c" for n in ("status", "foreign", "heap_array", "numtext"))]
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{ROOT}", *sources, "-o", out, "-ljpeg", "-lpng", "-lm"], check=True)
+    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-DDPX_WEBP", "-shared", "-fPIC", f"-I{ROOT}", *sources, "-o", out, "-ljpeg", "-lpng", "-lwebp", "-lm"], check=True)
     library = C.CDLL(str(out))
     library.status_message.restype = C.c_char_p
     library.augment_draw.argtypes = [C.POINTER(Draw), C.POINTER(Augment)] + [C.c_int] * 4 + [C.c_uint64, C.c_int64, C.c_int64]
@@ -150,6 +150,9 @@ def decoding():
         files["png palette, few"] = saved(im.quantize(int(rng.integers(2, 17))), "PNG", bits=4)
         files["png palette, transparent"] = saved(im.quantize(9), "PNG", transparency=3)
         files["png turned"] = saved(im, "PNG", exif=exif(i % 8 + 1))
+        files["webp"] = saved(im, "WEBP", quality=int(rng.integers(5, 101)), exif=exif(i % 8 + 1, i % 3 == 0))
+        files["webp lossless"] = saved(im, "WEBP", lossless=True)
+        files["webp alpha"] = saved(Image.merge("RGBA", (*im.split(), im.split()[0])), "WEBP", lossless=bool(i % 2))
         for kind, data in files.items():
             judge(kind, decode(data, 3), opened(data).convert("RGB"), im.size)
             judge(kind + " to gray", decode(data, 1), opened(data).convert("L"), im.size)

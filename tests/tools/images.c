@@ -68,7 +68,7 @@ static void run_case(const char *line)
 
     CU_ASSERT_EQUAL_FATAL(sscanf(line, "%63s %15s%n", input, operation, &n), 2);
     at += n;
-    if (!strcmp(operation, "decode")) {
+    if (!strcmp(operation, "decode") || !strcmp(operation, "webp")) {
         CU_ASSERT_EQUAL_FATAL(sscanf(at, "%d %d %d %63s", &c, &w, &h, expected), 4);
         CHECK_OK(decode(&out, input, c, w, h));
         compare(&out, expected, 0, line);
@@ -183,13 +183,26 @@ static void run_cases(const char *operations, void (*run)(const char *line))
         }
     }
     fclose(f);
-    CU_ASSERT(n > 10);
+    CU_ASSERT(n > 7);
 }
 
 static void test_decoded(void) { run_cases(" decode ", run_case); }
 static void test_resized(void) { run_cases(" resize fit ", run_case); }
 static void test_augmented(void) { run_cases(" crop apply ", run_case); }
 static void test_changed(void) { run_cases(" change ", run_case); }
+/* Without libwebp a WebP file is refused. */
+static void test_webp(void)
+{
+#ifdef DPX_WEBP
+    run_cases(" webp ", run_case);
+#else
+    Image out = { 0 };
+
+    CU_ASSERT_EQUAL(decode(&out, "lossy.webp", 3, 0, 0), E_IO);
+    CU_ASSERT(strstr(status_message(), "lossy.webp: a WebP file, and dpexec was built without libwebp") != NULL);
+#endif
+}
+
 static void test_masks(void) { run_cases(" ids nearest nearest_fit ids_crop ids_apply ", run_mask_case); }
 
 /* The header alone says the size as the image is shown. */
@@ -213,9 +226,10 @@ static void test_headers(void)
 /* Every file that is cut off anywhere before its last pixel is refused in one line that names it. */
 static void test_truncated(void)
 {
-    static const char *const name[] = { "sub.jpg", "progressive.jpg", "rgb.png", "palette.png" };
+    static const char *const name[] = { "sub.jpg",     "progressive.jpg", "rgb.png",
+                                        "palette.png", "lossy.webp",      "lossless.webp" };
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         Mapped m = open_file(name[i]);
 
         for (size_t n = 0; n + 2 < m.size; n++) {
@@ -249,8 +263,10 @@ static void test_too_large(void)
         E_IO, "large.jpg: 60000 x 60000 pixels are more than the 89478485 that dpexec decodes; make the image smaller",
         image_decode(&out, copy, m.size, 3, 0, 0, "large.jpg"));
     CU_ASSERT(out.pixel == NULL);
-    CHECK_FAILS(E_IO, "a.jpg: neither a JPEG nor a PNG file; convert it to one of them",
+    CHECK_FAILS(E_IO, "a.jpg: neither a JPEG nor a PNG nor a WebP file; convert it to one of them",
                 image_decode(&out, (const unsigned char *)"GIF89a..", 8, 3, 0, 0, "a.jpg"));
+    CHECK_FAILS(E_IO, "a.webp: a mask is a PNG file, whose values are exact; this is a WebP file",
+                mask_decode(&out, (const unsigned char *)"RIFF\0\0\0\0WEBPVP8 ", 16, "a.webp"));
     free(copy);
     mapped_close(&m);
 }
@@ -308,7 +324,8 @@ DEFINE_SUITE(images, { "files are decoded as by Pillow", test_decoded },
              { "images are resized as by Pillow and torchvision", test_resized },
              { "images are augmented as by torchvision", test_augmented },
              { "RandAugment's operations are Pillow's", test_changed },
-             { "masks are read and moved as by Pillow", test_masks }, { "headers", test_headers },
+             { "masks are read and moved as by Pillow", test_masks },
+             { "WebP files are decoded as by Pillow", test_webp }, { "headers", test_headers },
              { "truncated files are refused", test_truncated },
              { "a size that is too large is refused", test_too_large }, { "the list of --augment", test_list },
              { "draws", test_draws });

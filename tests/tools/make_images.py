@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/tools/images: small JPEG and PNG files, and what Pillow makes of them, as PPM and PGM files.
+"""Writes tests/tools/images: small JPEG, PNG and WebP files, and what Pillow makes of them, as PPM and PGM files.
 
 cases.txt has a line for each: the input, the operation with its arguments (tests/tools/images.c), the expected file.
 Needs Pillow 13, whose functions torchvision's transforms of PIL images call.  tests/interop/images.py compares many more
@@ -197,6 +197,17 @@ def changing():
         case("plain.png", f"change {number} 0", Image.open(HERE / "plain.png"))
 
 
+def webp():
+    im = picture(23, 14)
+    im.save(HERE / "lossy.webp", quality=70)
+    im.save(HERE / "lossless.webp", lossless=True)
+    im.save(HERE / "turned.webp", quality=90, exif=exif(6, True))
+    Image.merge("RGBA", (*im.split(), im.split()[1])).save(HERE / "alpha.webp", quality=80)
+    for f in sorted(HERE.glob("*.webp")):
+        for channels, mode in ((3, "RGB"), (1, "L")):
+            case(f.name, f"webp {channels} 0 0", ImageOps.exif_transpose(Image.open(f)).convert("RGB").convert(mode))
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     for f in HERE.iterdir():
@@ -206,6 +217,7 @@ def main():
     augmenting()
     masking()
     changing()
+    webp()
     (HERE / "cases.txt").write_text("\n".join(cases) + "\n")
 
 

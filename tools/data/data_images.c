@@ -1,4 +1,4 @@
-/* images:DIR: JPEG and PNG files, decoded when a batch needs them, resized to the model's input, and augmented.
+/* images:DIR: JPEG, PNG and WebP files, decoded when a batch needs them, resized to the model's input, and augmented.
  *
  * A sample is read, decoded, (cached,) resized and cut to size, changed at random in training, scaled to [0,1], and
  * normalised.  What --val, `dpexec eval` and a resumed run must do alike is stored among the facts: classes, size, and
@@ -742,6 +742,6 @@ static const char *file_of(const Dataset *d, int64_t row)
     return m->list.path[row] + m->list.root;
 }
 
-DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG and PNG files in a folder for each class",
+DEFINE_DATA_FORMAT(images, .form = "images:DIR", .help = "JPEG, PNG and WebP files in a folder for each class",
                    .prefix = "images:", .scaled = true, .augmented = true, .laborious = true, .options = options,
                    .read = read_images, .fit = fit_images, .file = file_of);

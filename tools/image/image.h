@@ -1,4 +1,4 @@
-/* Images of 8 bits a channel in memory: JPEG and PNG files decoded, resized, cropped and augmented; masks likewise.
+/* Images of 8 bits a channel in memory: JPEG, PNG and WebP files decoded, resized, cropped, augmented; masks likewise.
  *
  * All values are those of Pillow and torchvision for the same arguments (tests/interop/images.py compares them). */
 #ifndef DPX_TOOLS_IMAGE_H
@@ -34,8 +34,8 @@ typedef struct {
 
 /* Is there a decoder for a file that begins with these bytes? */
 bool image_known(const uint8_t *file, size_t size);
-/* Reads the header of a JPEG or PNG file in memory.  `path` names the file in errors.  E_IO: it is no such file, the
- * header is broken, or the decoded image would have more than IMAGE_MOST_BYTES. */
+/* Reads the header of a JPEG, PNG or WebP file in memory.  `path` names the file in errors.  E_IO: it is no such file,
+ * the header is broken, or the decoded image would have more than IMAGE_MOST_BYTES. */
 Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path) CHECKED;
 /* Decodes a file into `channels` channels (1 or 3), turned as its EXIF orientation asks.  Values are those of Pillow:
  * ImageOps.exif_transpose(Image.open(path)).convert("RGB"), or "L".  Alpha is dropped, 16 bits keep their upper 8, CMYK

@@ -1,4 +1,4 @@
-/* Decoders of JPEG (libjpeg-turbo) and PNG (libpng) files in memory.
+/* Decoders of JPEG (libjpeg-turbo) and PNG (libpng) files in memory; WebP is in image_webp.c.
  *
  * Both libraries leave a call by longjmp at the first error.  What has to be freed is kept in a struct of the caller of
  * the function that calls setjmp, so that the jump loses no value. */
@@ -11,7 +11,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "tools/image/image.h"
+#include "tools/image/image_formats.h"
 
 enum { MOST_SCANS = 500, MOST_SIDE = 65535, ORIENTATION = 0x0112 };
 
@@ -41,9 +41,12 @@ void image_free(Image *image)
 
 static bool is_jpeg(const uint8_t *file, size_t size) { return size > 2 && file[0] == 0xff && file[1] == 0xd8; }
 static bool is_png(const uint8_t *file, size_t size) { return size >= 8 && !png_sig_cmp(file, 0, 8); }
-bool image_known(const uint8_t *file, size_t size) { return is_jpeg(file, size) || is_png(file, size); }
+bool image_known(const uint8_t *file, size_t size)
+{
+    return is_jpeg(file, size) || is_png(file, size) || is_webp(file, size);
+}
 
-static Status check_size(int64_t width, int64_t height, const char *path)
+Status image_check_size(int64_t width, int64_t height, const char *path)
 {
     if (width < 1 || height < 1)
         return FAIL(E_IO, "%s: an image of %lld x %lld pixels", path, (long long)width, (long long)height);
@@ -62,8 +65,7 @@ static uint32_t number_at(const uint8_t *p, int bytes, bool little)
     return v;
 }
 
-/* The orientation that EXIF data (a TIFF file of tags) ask for; 1 where they are broken or have none. */
-static int exif_orientation(const uint8_t *exif, size_t n)
+int exif_orientation(const uint8_t *exif, size_t n)
 {
     bool little = n >= 8 && exif[0] == 'I';
     size_t at, entries;
@@ -115,8 +117,7 @@ static uint8_t gray_of(const uint8_t *p)
     return (uint8_t)((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16);
 }
 
-/* Converts n pixels between 1, 3 and 4 (inverted CMYK) channels to 1 or 3, as Pillow's Image.convert. */
-static void convert_row(uint8_t *to, int channels, uint8_t *from, int stored, int n)
+void image_convert_row(uint8_t *to, int channels, uint8_t *from, int stored, int n)
 {
     for (int i = 0; i < n; i++, to += channels, from += stored) {
         if (stored == 4) {
@@ -224,7 +225,7 @@ static Status jpeg_begin(Jpeg *j, const uint8_t *file, ImageHeader *out)
             out->orientation = exif_orientation(m->data + 6, m->data_length - 6);
             break;
         }
-    TRY(check_size(j->info.image_width, j->info.image_height, j->path));
+    TRY(image_check_size(j->info.image_width, j->info.image_height, j->path));
     if (j->info.num_components != 1 && j->info.num_components != 3 && j->info.num_components != 4)
         return FAIL(E_IO, "%s: a JPEG file of %d components; 1, 3 or 4 are known", j->path, j->info.num_components);
     out->width = (int)j->info.image_width;
@@ -256,7 +257,7 @@ static Status jpeg_pixels(Jpeg *j, Image *out, int channels, int least_width, in
         JSAMPROW row = j->row ? j->row : to;
 
         if (jpeg_read_scanlines(d, &row, 1) && j->row)
-            convert_row(to, channels, j->row, d->output_components, out->width);
+            image_convert_row(to, channels, j->row, d->output_components, out->width);
     }
     return ST_OK;
 }
@@ -355,7 +356,7 @@ static Status png_begin(Png *p, ImageHeader *out)
     out->width = (int)png_get_image_width(p->png, p->info);
     out->height = (int)png_get_image_height(p->png, p->info);
     out->orientation = png_orientation(p->file, p->size);
-    return check_size(out->width, out->height, p->path);
+    return image_check_size(out->width, out->height, p->path);
 }
 
 /* Whether the values can be class numbers. */
@@ -413,8 +414,8 @@ static Status png_pixels(Png *p, Image *out, int channels, const ImageHeader *he
         for (int y = 0; y < h; y++)
             png_read_row(p->png, all + (size_t)y * (size_t)w * (size_t)stored, NULL);
     for (int y = 0; p->pixel && y < h; y++)
-        convert_row(out->pixel + (size_t)y * (size_t)w * (size_t)channels, channels,
-                    p->pixel + (size_t)y * (size_t)w * (size_t)stored, stored, w);
+        image_convert_row(out->pixel + (size_t)y * (size_t)w * (size_t)channels, channels,
+                          p->pixel + (size_t)y * (size_t)w * (size_t)stored, stored, w);
     png_read_end(p->png, p->info);
     return ST_OK;
 }
@@ -452,7 +453,9 @@ static Status read_mask(ImageHeader *header, Image *out, const uint8_t *file, si
 {
     if (!is_png(file, size))
         return FAIL(E_IO, "%s: a mask is a PNG file, whose values are exact%s", path,
-                    is_jpeg(file, size) ? "; this is a JPEG file" : "");
+                    is_jpeg(file, size)   ? "; this is a JPEG file"
+                    : is_webp(file, size) ? "; this is a WebP file"
+                                          : "");
     return read_png(header, out, file, size, 0, path);
 }
 
@@ -488,7 +491,9 @@ static Status read_image(ImageHeader *header, Image *out, const uint8_t *file, s
         return read_jpeg(header, out, file, size, channels, least_width, least_height, path);
     if (is_png(file, size))
         return read_png(header, out, file, size, channels, path);
-    return FAIL(E_IO, "%s: neither a JPEG nor a PNG file; convert it to one of them", path);
+    if (is_webp(file, size))
+        return webp_read(header, out, file, size, channels, path);
+    return FAIL(E_IO, "%s: neither a JPEG nor a PNG nor a WebP file; convert it to one of them", path);
 }
 
 Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path)
