@@ -163,23 +163,31 @@ static ImageBox draw_crop(uint64_t key, uint64_t i, int iw, int ih, int width, i
     return b;
 }
 
+/* Number `magnitude` of torch.linspace(0, most, 31), in single precision. */
+static double amount_of(double most, int magnitude)
+{
+    const float end = (float)most, step = end / 30;
+
+    return magnitude < 15 ? step * (float)magnitude : end - step * (float)(30 - magnitude);
+}
+
 /* Draws a change by torchvision's table for 31 magnitudes, from numbers i and i + 1. */
 static void draw_change(ImageChange *out, int magnitude, int width, int height, uint64_t key, uint64_t i)
 {
-    const double part = magnitude / 30.0, sign = uniform(key, i + 1, 0, 1) < 0.5 ? -1 : 1;
+    const double sign = uniform(key, i + 1, 0, 1) < 0.5 ? -1 : 1;
     ImageChange c = { .kind = 1 + uniform_int(key, i, CHANGE_KINDS - 1) };
 
     switch (c.kind) {
     case CHANGE_SHEAR_X:
-    case CHANGE_SHEAR_Y: c.amount = sign * 0.3 * part; break;
-    case CHANGE_TRANSLATE_X: c.amount = sign * trunc(150.0 / 331 * width * part); break;
-    case CHANGE_TRANSLATE_Y: c.amount = sign * trunc(150.0 / 331 * height * part); break;
-    case CHANGE_ROTATE: c.amount = sign * 30 * part; break;
+    case CHANGE_SHEAR_Y: c.amount = sign * amount_of(0.3, magnitude); break;
+    case CHANGE_TRANSLATE_X: c.amount = sign * trunc(amount_of(150.0 / 331 * width, magnitude)); break;
+    case CHANGE_TRANSLATE_Y: c.amount = sign * trunc(amount_of(150.0 / 331 * height, magnitude)); break;
+    case CHANGE_ROTATE: c.amount = sign * magnitude; break;
     case CHANGE_BRIGHTNESS:
     case CHANGE_COLOR:
     case CHANGE_CONTRAST:
-    case CHANGE_SHARPNESS: c.amount = 1 + sign * 0.9 * part; break;
-    case CHANGE_POSTERIZE: c.amount = 8 - nearbyint(4 * part); break;
+    case CHANGE_SHARPNESS: c.amount = 1 + sign * amount_of(0.9, magnitude); break;
+    case CHANGE_POSTERIZE: c.amount = 8 - nearbyint(magnitude / 7.5); break;
     case CHANGE_SOLARIZE: c.amount = 255 - 8.5 * magnitude; break;
     default: break;
     }
