@@ -219,7 +219,8 @@ static Status fit_images(Dataset *d, const SourceContext *c, const int64_t *row,
     free(m->partner);
     if (!(m->partner = malloc((size_t)n * sizeof *row + 1)))
         return FAIL_NOMEM();
-    memcpy(m->partner, row, (size_t)n * sizeof *row);
+    for (int64_t i = 0; i < n; i++)
+        m->partner[i] = row ? row[i] : i;
     m->partners = n;
     return ST_OK;
 }
