@@ -35,7 +35,7 @@ enum { MOST_FOLDED = 1 << 26, NO_AXIS = -1 };
 typedef struct {
     Place at;          /* PLACE_B: whole */
     int key;           /* axis of keys; NO_AXIS: these are no scores */
-    Later later;       /* of scores: entries of keys later than the query */
+    Later later, own;  /* of scores: entries of keys later than the query, and of its own key */
     ValueId step, all; /* its copy for the new tokens, and the one with all times */
 } Timed;
 
@@ -101,17 +101,19 @@ static Place keys_of(const CacheKeys *c, const Node *n, int i)
     return at;
 }
 
-/* What is known of later keys in input i, broadcast to the output with these axes. */
-static Later later_of_input(const CacheKeys *c, const Node *n, int i, ScoreAxes axes)
+/* What is known of later keys, or of own ones, in input i, broadcast to the output with these axes. */
+static Later later_of_input(const CacheKeys *c, const Node *n, int i, ScoreAxes axes, bool own)
 {
     if (!has_value(n->in[i]))
         return LATER_ANY;
     if (!is_split(c, n->in[i]))
-        return later_of_constant(c->g, n->in[i], axes);
-    return has_keys(c, n->in[i]) ? c->timed[n->in[i].i].later : LATER_ANY;
+        return later_of_constant(c->g, n->in[i], axes, own);
+    if (!has_keys(c, n->in[i]))
+        return LATER_ANY;
+    return own ? c->timed[n->in[i].i].own : c->timed[n->in[i].i].later;
 }
 
-/* The node's results are scores: sets their axis of keys and what is known of later ones. */
+/* The node's results are scores: sets their axis of keys and what is known of later and own ones. */
 static Status set_keys(CacheKeys *c, const Node *n, int axis)
 {
     const Shape *s = value(c->g, n->out[0])->shape;
@@ -124,10 +126,12 @@ static Status set_keys(CacheKeys *c, const Node *n, int axis)
     if (n->n_out != 1 || y->at.blocks != 1 || axis == y->at.axis || s->dim[axis] != c->window ||
         s->dim[y->at.axis] != c->window)
         return fail_mixes(c, n, "its result has no axes of queries and keys");
-    for (int i = 0; i < n->n_in; i++)
-        in[i] = later_of_input(c, n, i, axes);
     y->key = axis;
-    y->later = later_of_node(c->g, n, in);
+    for (int own = 0; own < 2; own++) {
+        for (int i = 0; i < n->n_in; i++)
+            in[i] = later_of_input(c, n, i, axes, own);
+        *(own ? &y->own : &y->later) = later_of_node(c->g, n, in);
+    }
     return ST_OK;
 }
 
@@ -137,10 +141,11 @@ static Status place_softmax(CacheKeys *c, const Node *n, int axis)
     const Timed *x = &c->timed[n->in[0].i];
     Timed *y = &c->timed[n->out[0].i];
 
-    if (!later_is_hidden(&x->later))
+    if (!later_is_hidden(&x->later, &x->own))
         return fail_mixes(c, n, "no mask keeps it from later tokens");
     y->key = axis;
     y->later = (Later){ false, 0, 0 };
+    y->own = LATER_ANY;
     return ST_OK;
 }
 

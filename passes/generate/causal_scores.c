@@ -27,7 +27,7 @@ static int64_t position(const Shape *s, int64_t i, int right)
     return axis < 0 || s->dim[axis] == 1 ? -1 : i / shape_count(s, axis + 1, s->rank) % s->dim[axis];
 }
 
-Later later_of_constant(const Graph *g, ValueId v, ScoreAxes axes)
+Later later_of_constant(const Graph *g, ValueId v, ScoreAxes axes, bool own)
 {
     Later out = { false, (double)INFINITY, -(double)INFINITY };
     const Tensor *t;
@@ -40,7 +40,7 @@ Later later_of_constant(const Graph *g, ValueId v, ScoreAxes axes)
         const int64_t query = position(&t->shape, i, axes.query), key = position(&t->shape, i, axes.key);
         const double x = t->dtype == DT_BOOL ? (double)tensor_int(t, i) : tensor_float(t, i);
 
-        if (query >= 0 && key >= 0 && key <= query)
+        if (query >= 0 && key >= 0 && (own ? key != query : key <= query))
             continue;
         if (isnan(x))
             return LATER_ANY;
@@ -97,7 +97,7 @@ static Later cast(const Graph *g, const Node *n, const Later *x)
     return dtype_is_float(to) || in_value(g, n, 0)->dtype == DT_BOOL ? *x : LATER_ANY;
 }
 
-bool later_is_hidden(const Later *x) { return x->high <= HIDDEN; }
+bool later_is_hidden(const Later *x, const Later *own) { return x->high <= HIDDEN && own->low >= HIDDEN / 2; }
 
 Later later_of_node(const Graph *g, const Node *n, const Later *in)
 {

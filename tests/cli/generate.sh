@@ -139,6 +139,12 @@ for model in fixed open rotary attention; do
     check "$model: the likeliest of 60 tokens" cmp "$DIR/$model.written" "$DIR/$model.expected"
     check "$model: earlier tokens are kept" test "$(grep -c anew "$DIR/said")" = 0
 done
+long=$prompt$prompt$prompt$prompt$prompt$prompt$prompt$prompt    # longer than the window
+for model in fixed rotary; do
+    likeliest $model "$long" 30 24 >"$DIR/$model.expected"
+    "$dpexec" generate "$DIR/$model.onnx" --prompt "$long" --tokens 30 --temperature 0 --window 24 --quiet >"$DIR/$model.written"
+    check "$model: a prompt longer than the window" cmp "$DIR/$model.written" "$DIR/$model.expected"
+done
 for model in ahead mean; do
     check "$model: writes" writes $model
     check "$model: no earlier token is kept" grep -q 'computed anew for each that is written: .* mixes tokens of different times' "$DIR/said"
