@@ -1,4 +1,6 @@
-"""Event files read by TensorBoard's own reader: every number of metrics.jsonl once, and histograms of the exported weights."""
+"""Event files read by TensorBoard's own reader: every number of metrics.jsonl once, histograms of the exported weights, the model's graph as
+the file has it, and the images of the newest evaluation."""
+import base64
 import json
 import sys
 
@@ -8,7 +10,8 @@ from onnx import numpy_helper
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 run = sys.argv[1]
-events = EventAccumulator(f"{run}/tensorboard", size_guidance={"scalars": 0, "histograms": 0}).Reload()
+model = onnx.load(f"{run}/model.onnx").graph
+events = EventAccumulator(f"{run}/tensorboard", size_guidance={"scalars": 0, "histograms": 0, "images": 0}).Reload()
 expected = {}
 for line in map(json.loads, open(f"{run}/metrics.jsonl")):
     for key, value in line.items():
@@ -18,11 +21,42 @@ for line in map(json.loads, open(f"{run}/metrics.jsonl")):
 assert {"step/loss", "eval/accuracy", "train/accuracy", "eval/loss", "grad_norm"} <= set(expected), set(expected)
 for tag, points in expected.items():
     assert [(s.step, np.float32(s.value)) for s in events.Scalars(tag)] == points, tag
-weights = {t.name: numpy_helper.to_array(t).astype(np.float64) for t in onnx.load(f"{run}/model.onnx").graph.initializer}
-for name in ("fc1.weight", "fc2.bias", "fc3.weight"):
+weights = {t.name: numpy_helper.to_array(t).astype(np.float64) for t in model.initializer}
+for name in [t.name for t in model.initializer if t.name in ("fc1.weight", "fc2.bias", "fc3.weight")] or list(weights)[:1]:
+    steps = [h.step for h in events.Histograms(f"weights/{name}")]
+    assert sorted(set(steps)) == steps, steps
     h = events.Histograms(f"weights/{name}")[-1].histogram_value
     w = weights[name].reshape(-1)
     count, edge = np.histogram(w, bins=64, range=(w.min(), w.max()))
     assert h.num == w.size and np.isclose(h.min, w.min(), rtol=1e-12) and np.isclose(h.max, w.max(), rtol=1e-12)
     assert np.isclose(h.sum, w.sum()) and np.isclose(h.sum_squares, (w * w).sum())
     assert np.allclose(h.bucket_limit, edge[1:]) and np.abs(np.array(h.bucket) - count).sum() <= 2, (h.bucket, count)
+
+# Edges of the graph: the operator, and where its inputs come from, in place of the names of values.
+graph = events.Graph()
+written = {n.name: n for n in graph.node}
+assert len(written) == len(graph.node)
+source = {name: (name, 0) for name in [i.name for i in model.input] + list(weights)}
+names = iter([n for n in graph.node if n.op not in ("Placeholder", "Const")])
+for node in model.node:
+    found = next(names)
+    assert found.op == node.op_type, (found, node)
+    edges = [(e.partition(":")[0], int(e.partition(":")[2] or 0)) for e in found.input]
+    assert edges == [source[i] for i in node.input if i], (edges, node)
+    source.update({name: (found.name, k) for k, name in enumerate(node.output)})
+assert next(names, None) is None
+for name, x in weights.items():
+    shape = [d.size for d in written[name].attr["_output_shapes"].list.shape[0].dim]
+    assert shape == list(x.shape), (name, shape)
+for i in model.input:
+    assert written[i.name].op == "Placeholder"
+
+newest = json.load(open(f"{run}/evaluation.json"))
+images = [s["png"] for s in newest["worst"] if "png" in s]
+for k, png in enumerate(images):
+    point = events.Images(f"worst samples/{k + 1}")[-1]
+    file = base64.b64decode(png)
+    assert point.step == newest["step"] and point.encoded_image_string == file
+    assert (point.width, point.height) == (int.from_bytes(file[16:20], "big"), int.from_bytes(file[20:24], "big"))
+assert len(events.Tags()["images"]) == len(images), events.Tags()["images"]
+print(f"{len(images)} images")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# --tensorboard: TensorBoard's own reader finds each number once, after interruptions and of several processes, too.
+# --tensorboard: TensorBoard's own reader finds each number once, after interruptions and of several processes, too, the graph and images.
 # TensorBoard is in BUILD_DIR/python: tests/interop/install.sh BUILD_DIR.
 . "$(dirname "$0")/lib.sh"
 if ! cmp -s tests/interop/requirements.txt "$build/python/requirements.txt"; then
@@ -14,6 +14,10 @@ check "its events" events "$DIR/whole"
 check "without the flag" "$dpexec" "${flags[@]}" --epochs 4 --out "$DIR/plain"
 check "the same run" same_run "$DIR/plain" "$DIR/whole"
 check "and no events" test ! -e "$DIR/plain/tensorboard"
+fashion=tests/oracle/data/fashion.npz
+check "a run on images" "$dpexec" models/fashion_cnn.onnx --data $fashion --val $fashion --loss cross-entropy --metric accuracy --clip-norm 5 \
+    --batch-size 10 --threads 1 --quiet --epochs 2 --tensorboard --out "$DIR/images"
+check "its events have the worst images" test "$(events "$DIR/images")" = "25 images"
 check "stopped" "$dpexec" "${flags[@]}" --epochs 4 --steps 7 --tensorboard --out "$DIR/half"
 check "resumed" "$dpexec" "${flags[@]}" --epochs 4 --tensorboard --resume "$DIR/half"
 check "each step once" events "$DIR/half"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "event.pb-c.h"
+#include "tools/tensorboard/graph_def.h"
 #include "tools/tensor_number.h"
 
 enum { BUCKETS = 64, PATH = 4600 };
@@ -195,4 +196,69 @@ Status events_histogram(Events *e, int64_t step, const char *tag, const dpx_tens
     v.value_case = TENSORBOARD_EVENT__VALUE__VALUE_HISTO;
     v.histo = &h;
     return write_value(e, step, &v);
+}
+
+/* The bytes of a text in base64 (RFC 4648), which the caller frees; NULL: out of memory. */
+static uint8_t *decode_base64(size_t *n, const char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint8_t *bytes = malloc(strlen(text) / 4 * 3 + 3);
+    uint32_t bits = 0;
+    int known = 0;
+
+    *n = 0;
+    for (const char *at, *c = text; bytes && *c && (at = strchr(digits, *c)); c++) {
+        bits = bits << 6 | (uint32_t)(at - digits);
+        known += 6;
+        if (known >= 8)
+            bytes[(*n)++] = (uint8_t)(bits >> (known -= 8));
+    }
+    return bytes;
+}
+
+/* The number at place `at` of a PNG file, whose highest byte is first. */
+static int32_t png_number(const uint8_t *png, int at)
+{
+    return (int32_t)((uint32_t)png[at] << 24 | (uint32_t)png[at + 1] << 16 | (uint32_t)png[at + 2] << 8 | png[at + 3]);
+}
+
+Status events_image(Events *e, int64_t step, const char *tag, const char *png)
+{
+    enum { WIDTH = 16, HEIGHT = 20, COLOUR = 25, HEADER = 33, GRAY = 0 };
+    TensorboardEvent__Value v = TENSORBOARD_EVENT__VALUE__INIT;
+    TensorboardEvent__Image image = TENSORBOARD_EVENT__IMAGE__INIT;
+    char name[256];
+    size_t n;
+    uint8_t *bytes = decode_base64(&n, png);
+    Status st = !bytes ? FAIL_NOMEM() : n < HEADER ? FAIL(E_INTERNAL, "image '%s' is no PNG file", tag) : ST_OK;
+
+    if (!st) {
+        image.width = png_number(bytes, WIDTH);
+        image.height = png_number(bytes, HEIGHT);
+        image.colorspace = bytes[COLOUR] == GRAY ? 1 : 3;
+        image.encoded_image_string = (ProtobufCBinaryData){ n, bytes };
+        snprintf(name, sizeof name, "%s", tag);
+        v.tag = name;
+        v.value_case = TENSORBOARD_EVENT__VALUE__VALUE_IMAGE;
+        v.image = &image;
+        st = write_value(e, step, &v);
+    }
+    free(bytes);
+    return st;
+}
+
+Status events_graph(Events *e, const json_t *graph)
+{
+    TensorboardEvent__Event event = TENSORBOARD_EVENT__EVENT__INIT;
+    uint8_t *bytes;
+    size_t n;
+    Status st;
+
+    TRY(graph_def_pack(&bytes, &n, graph));
+    event.wall_time = (double)time(NULL);
+    event.what_case = TENSORBOARD_EVENT__EVENT__WHAT_GRAPH_DEF;
+    event.graph_def = (ProtobufCBinaryData){ n, bytes };
+    st = write_event(e, &event);
+    free(bytes);
+    return st;
 }

@@ -1,6 +1,8 @@
-/* Event files of TensorBoard: scalars, histograms and images by step. */
+/* Event files of TensorBoard: scalars, histograms and images by step, and the graph. */
 #ifndef DPX_TOOLS_EVENTS_H
 #define DPX_TOOLS_EVENTS_H
+
+#include <jansson.h>
 
 #include "graph/base/status.h"
 #include "include/dpexec.h"
@@ -16,5 +18,9 @@ Status events_flush(Events *e) CHECKED;
 Status events_scalar(Events *e, int64_t step, const char *tag, double v) CHECKED;
 /* The numbers of a tensor in 64 buckets of equal width; numbers that are not finite are left out. */
 Status events_histogram(Events *e, int64_t step, const char *tag, const dpx_tensor *t) CHECKED;
+/* A PNG file in base64, gray or RGB. */
+Status events_image(Events *e, int64_t step, const char *tag, const char *png) CHECKED;
+/* A graph that dpx_transform has written as "json". */
+Status events_graph(Events *e, const json_t *graph) CHECKED;
 
 #endif

@@ -52,7 +52,8 @@ static const Flag flags[] = {
       "falls fastest, and keep nothing of the training" },
     { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
     { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
-    { "tensorboard", NULL, "write event files for TensorBoard into the run's folder: scalars, histograms of weights" },
+    { "tensorboard", NULL,
+      "write event files for TensorBoard into the run's folder: scalars, histograms of weights, images, the graph" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
@@ -259,6 +260,7 @@ int run_train(const Args *a)
     Run r = { .args = a,
               .at = { .best = BEST_NONE },
               .eval_step = -1,
+              .logged = -1,
               .last_loss = NAN,
               .saved_step = -1,
               .dir = { .lock = -1, .best = -1 } };

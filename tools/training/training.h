@@ -80,6 +80,7 @@ typedef struct {
     TextGenerator *generator;
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
     Events *events;    /* of --tensorboard; NULL: none */
+    int64_t logged;    /* the step whose weights and images they have last; -1: none */
     double report_due; /* when it may be written again */
     bool finds;        /* --lr-find: nothing of the training is kept */
     LrFind find;
@@ -149,6 +150,15 @@ Status lr_find_finish(Run *r) CHECKED;
 void begin_epoch(Run *r);
 /* Prints the row of the epoch that has ended. */
 void tell_epoch(Run *r);
+
+/* ---- run_events.c ---- */
+
+/* With --tensorboard: begins the event file, with the model's graph. */
+Status run_events_open(Run *r) CHECKED;
+/* A HistorySink, whose `user` is the Events: "train_loss" becomes "train/loss", as TensorBoard groups tags. */
+Status run_events_scalar(void *user, int64_t step, const char *key, double x) CHECKED;
+/* Logs the weights after an evaluation and at the `end`, and the worst images of the evaluation. */
+Status run_events_write(Run *r, bool end) CHECKED;
 
 /* ---- write_report.c ---- */
 

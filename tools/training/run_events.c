@@ -1,0 +1,106 @@
+/* What a run writes for TensorBoard. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/training/training.h"
+
+/* The pass whose graph is shown: that of the file. */
+#define GRAPH_STAGE "convert-dtype"
+
+Status run_events_scalar(void *user, int64_t step, const char *key, double x)
+{
+    const char *of = !strncmp(key, "train_", 6) ? "train/" : !strncmp(key, "eval_", 5) ? "eval/" : "";
+    char tag[256];
+
+    snprintf(tag, sizeof tag, "%s%s", *of ? of : !strcmp(key, "loss") ? "step/" : "", key + strlen(of));
+    return events_scalar(user, step, tag, x);
+}
+
+/* Logs the distribution of each parameter that this process holds whole. */
+static Status log_weights(Run *r)
+{
+    const bool sharded = strcmp(dpx_options_get(r->args->options, "shard"), "none") != 0;
+
+    for (int i = 0; i < dpx_trainer_state_count(r->trainer) && !sharded; i++) {
+        size_t n = 1;
+        dpx_info info;
+        dpx_tensor t;
+        char tag[256];
+        Status st;
+
+        TRY((Status)dpx_trainer_state_info(r->trainer, i, &info));
+        if (!info.trainable || (info.dtype != DPX_FLOAT32 && info.dtype != DPX_FLOAT64))
+            continue;
+        t = (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank };
+        memcpy(t.dim, info.dim, sizeof t.dim);
+        for (int k = 0; k < info.rank; k++)
+            n *= (size_t)info.dim[k];
+        if (!(t.data = malloc(n * dpx_dtype_size(t.dtype) + 1)))
+            return FAIL_NOMEM();
+        snprintf(tag, sizeof tag, "weights/%.240s", info.name);
+        st = (Status)dpx_trainer_get_state(r->trainer, info.name, &t);
+        st = st ? st : events_histogram(r->events, r->step, tag, &t);
+        free(t.data);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+/* Logs the images among the worst samples of the newest evaluation. */
+static Status log_images(Run *r)
+{
+    char path[4096], tag[64];
+    json_t *found = json_load_file(run_dir_file(&r->dir, "evaluation.json", path), 0, NULL);
+    const json_t *worst = json_object_get(found, "worst");
+    Status st = ST_OK;
+
+    if (json_integer_value(json_object_get(found, "step")) == r->step)
+        for (size_t i = 0; i < json_array_size(worst) && !st; i++) {
+            const char *png = json_string_value(json_object_get(json_array_get(worst, i), "png"));
+
+            snprintf(tag, sizeof tag, "worst samples/%zu", i + 1);
+            st = png ? events_image(r->events, r->step, tag, png) : ST_OK;
+        }
+    json_decref(found);
+    return st;
+}
+
+/* A dpx_write_fn that reads the JSON; *user: NULL at first, and where it is none. */
+static void read_json(void *user, const char *text, size_t bytes)
+{
+    *(json_t **)user = json_loadb(text, bytes, 0, NULL);
+}
+
+/* Logs the model's graph. */
+static Status log_graph(const Run *r)
+{
+    json_t *graph = NULL;
+    Status st = (Status)dpx_transform(r->model, r->args->options, GRAPH_STAGE, "json", read_json, &graph);
+
+    if (!st)
+        st = graph ? events_graph(r->events, graph) : FAIL(E_INTERNAL, "the graph's JSON cannot be read");
+    json_decref(graph);
+    return st;
+}
+
+Status run_events_open(Run *r)
+{
+    char path[4096];
+
+    if (!args_has(r->args, "tensorboard"))
+        return ST_OK;
+    TRY(events_open(&r->events, run_dir_file(&r->dir, "tensorboard", path)));
+    return log_graph(r);
+}
+
+Status run_events_write(Run *r, bool end)
+{
+    if (!r->events)
+        return ST_OK;
+    if (r->logged != r->step && (end || r->eval_step == r->step)) {
+        TRY(log_weights(r));
+        TRY(log_images(r));
+        r->logged = r->step;
+    }
+    return events_flush(r->events);
+}
