@@ -14,7 +14,7 @@
  *
  * That is right only if no slice depends on later times.  So a node that wants all times must give scores with an axis
  * of keys, along which the same rules split it, too; and where this axis is summed away, the entries of later keys must
- * be zeros, as masks and a softmax make them (causal_scores.c).  Of a model that does anything else with time the pass
+ * be zeros, as in softmax(Q K^T + mask) V (causal_scores.c).  Of a model that does anything else with time the pass
  * says what that is, E_UNSUPPORTED. */
 #include "graph/ir/emit.h"
 #include "graph/ir/placement_rules.h"
