@@ -77,14 +77,14 @@ static Status gather_numbers(World *w, int64_t mine, int64_t all[WORLD_MAX])
     return ST_OK;
 }
 
-/* Gathers how many bytes each process has.  E_INVALID: one has too many. */
-static Status gather_sizes(World *w, size_t mine, int64_t bytes[WORLD_MAX])
+/* Gathers how many bytes of `what` each process has.  E_INVALID: one has too many. */
+static Status gather_sizes(World *w, const char *what, size_t mine, int64_t bytes[WORLD_MAX])
 {
     TRY(gather_numbers(w, (int64_t)mine, bytes));
     for (int r = 0; r < w->size; r++) /* sizes from other processes may be anything */
         if (bytes[r] < 0 || bytes[r] > MOST_GATHERED)
-            return FAIL(E_INVALID, "rank %d of %d: %" PRId64 " bytes, expected 0 to %d", r, w->size, bytes[r],
-                        MOST_GATHERED);
+            return FAIL(E_INVALID, "rank %d of %d: %s of %" PRId64 " bytes, expected 0 to %d", r, w->size, what,
+                        bytes[r], MOST_GATHERED);
     return ST_OK;
 }
 
@@ -135,7 +135,7 @@ Status world_gather(World *w, const void *mine, size_t bytes, void **all, size_t
     WorldRound *r;
     Status st;
 
-    TRY(gather_sizes(w, bytes, each));
+    TRY(gather_sizes(w, "data", bytes, each));
     for (int k = 0; k < w->size; k++)
         n += (size_t)each[k];
     if (!(r = world_round_create()) || (!w->rank && !(to = malloc(n + 1)))) {
@@ -292,7 +292,7 @@ Status world_agree(World *w, const Facts *f, const char *about)
     if (!w || w->size == 1)
         return ST_OK;
     world_set_failed_everywhere(w, false);
-    TRY(gather_sizes(w, f->bytes, bytes));
+    TRY(gather_sizes(w, "facts", f->bytes, bytes));
     if (!(all = calloc((size_t)w->size, sizeof *all)))
         return FAIL_NOMEM();
     st = gather_facts(w, f, bytes, all);
