@@ -14,19 +14,16 @@ const HelpGroup help_groups[] = {
     { "loss", "Loss",
       "loss logits class-axis ignore-index label-smoothing soft-labels loss-weight criterion loss-scaling mean-over" },
     { "metrics", "Metrics and the best model",
-      "metric threshold eval-every eval-batches sample-every "
-      "sample-prompt monitor patience no-best" },
+      "metric threshold eval-every eval-batches sample-every sample-prompt monitor patience no-best" },
     { "run", "Length and files of a run",
       "epochs steps time-limit seed out checkpoint-every keep resume config export-preprocess tensorboard trace "
-      "dry-run "
-      "verbose quiet debug" },
+      "dry-run verbose quiet debug" },
     { "optimizer", "Optimizer",
       "optimizer lr weight-decay no-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "
       "initial-sum trust beta2-decay eps1 eps2 clip-threshold ns-steps adjust-lr average-power average-lr-power "
-      "plain-defaults accumulate accumulate-across-epochs clip-norm "
-      "clip-value ema eval-weights "
-      "export-weights group groups turns" },
-    { "schedule", "Learning rate schedule", "lr-schedule warmup-steps" },
+      "plain-defaults accumulate accumulate-across-epochs clip-norm clip-value ema eval-weights export-weights group "
+      "groups turns" },
+    { "schedule", "Learning rate schedule", "lr-schedule warmup-steps lr-find" },
     { "model", "The model, and what is trained of it",
       "head freeze train parameters untie stop-gradient state qat training preprocess operators input-shape "
       "input-members input-value batch-input max-nodes" },
