@@ -51,7 +51,7 @@ bool utf8_valid(const char *s)
 uint32_t utf8_code(const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
-    int n = utf8_length(text);
+    int n = *s < 0x80 ? 1 : *s < 0xE0 ? 2 : *s < 0xF0 ? 3 : 4; /* nothing behind the sequence is read */
     uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
 
     for (int i = 1; i < n; i++)

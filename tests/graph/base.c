@@ -293,7 +293,7 @@ static void test_foreign(void)
     char text[] = "a\x1b[31mb\xc2\x9b"
                   "2J\xe2\x80\xae"
                   "c\xff\xc3\xa9\n\x7f";
-    char shown[64] = "";
+    char shown[64] = "", *alone = malloc(3);
     FILE *f = fmemopen(shown, sizeof shown, "w");
 
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
@@ -305,6 +305,10 @@ static void test_foreign(void)
     CU_ASSERT(utf8_valid("\xf0\x9f\x98\x80") && !utf8_valid("\xed\xa0\x80") && !utf8_valid("\xc0\x80") &&
               !utf8_valid("\xe2\x80"));
     CU_ASSERT_EQUAL(utf8_code("\xe2\x80\xae"), 0x202e);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(alone);
+    CU_ASSERT_EQUAL(utf8_code(memcpy(alone, "\xe2\x80\xae", 3)),
+                    0x202e); /* without a byte behind it, which ASan sees */
+    free(alone);
 }
 
 /* ---- JSON and arrays ---- */

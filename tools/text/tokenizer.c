@@ -354,7 +354,7 @@ static size_t space_behind(const char *text, size_t n)
     for (bool valid; at < n;) {
         const size_t len = utf8_step((const uint8_t *)text + at, n - at, &valid);
 
-        if (!is_white_space(len == 1 ? (unsigned char)text[at] : len > 3 ? 0 : utf8_code(text + at)))
+        if (!is_white_space(len == 1 ? (unsigned char)text[at] : !valid || len > 3 ? 0 : utf8_code(text + at)))
             break;
         at += len;
     }
