@@ -309,7 +309,7 @@ static Status take_inputs(ValueId *given, Attach *a, const int *input)
     }
     for (int i = 0; i < a->part->n_output; i++) {
         graph_rename(g, given[i], arena_printf(g->arena, "%s.given", value(g, given[i])->name));
-        value(g, given[i])->kind = V_TEMP;
+        value_make_temp(value(g, given[i]));
     }
     for (int i = 0; i < g->n_input; i++)
         if (value(g, g->input[i])->kind == V_INPUT)

@@ -123,6 +123,17 @@ ValueId graph_add_const(Graph *g, const char *name, const Tensor *t)
     return graph_add_const_nocopy(g, name, copy);
 }
 
+void value_make_temp(Value *v)
+{
+    v->kind = V_TEMP;
+    v->producer = NULL;
+    v->init = NULL;
+    v->shard = NULL;
+    v->layout = LAYOUT_ROWS;
+    v->trainable = v->undecayed = v->transient = v->partial = false;
+    v->matrix = 0;
+}
+
 ValueId graph_add_state(Graph *g, const char *name, const Tensor *init, bool trainable)
 {
     ValueId v = graph_add_const(g, name, init);

@@ -243,6 +243,8 @@ void graph_add_output(Graph *g, const char *name, ValueId v);
 void graph_remove_output(Graph *g, const char *name); /* nothing when there is none */
 void graph_add_update(Graph *g, ValueId state, ValueId next);
 void value_set_shape(Graph *g, Value *v, const Shape *s);
+/* Makes a state, input or constant a temporary that no node produces: its data and the marks of its kind go. */
+void value_make_temp(Value *v);
 /* Appends a node with fresh outputs of unknown type (see emit.h for inference on the go).  Attributes are copied.
  * `out_names` may be NULL, or hold NULLs for made-up names; a name in use gets a suffix. */
 Node *graph_add_node(Graph *g, const OpDef *op, const char *name, const Attr *attrs, int n_in, const ValueId *in,

@@ -80,12 +80,7 @@ static Status split_graph_keep(Graph *part, const Graph *g, const uint8_t *marks
 
         if (v->kind == V_INPUT || uses[i] || (v->producer && v->producer->op))
             continue;
-        v->kind = V_TEMP;
-        v->producer = NULL;
-        v->init = NULL;
-        v->layout = LAYOUT_ROWS;
-        v->trainable = v->undecayed = v->transient = v->partial = false;
-        v->matrix = 0;
+        value_make_temp(v);
     }
     return part->status;
 }

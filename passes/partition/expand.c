@@ -180,6 +180,8 @@ static ValueId state_copy(Expander *x, ValueId v, const char *logical, Place at,
     c = value(x->g, copy);
     c->kind = V_STATE;
     c->trainable = of->trainable;
+    c->undecayed = of->undecayed;
+    c->matrix = of->matrix;
     c->transient = of->transient;
     c->layout = of->layout;
     c->partial = of->partial;
@@ -219,9 +221,7 @@ static Status expand_state(Expander *x, ValueId v)
         }
     }
     if (renews(x, at)) {
-        value(x->g, v)->kind = V_TEMP;
-        value(x->g, v)->init = NULL;
-        value(x->g, v)->trainable = value(x->g, v)->transient = value(x->g, v)->partial = false;
+        value_make_temp(value(x->g, v));
         if (at.kind == PL_S && !(x->gathered[v.i] = ARENA_NEW(x->a, ValueId *, 2 * x->turns)))
             return FAIL_NOMEM();
     }

@@ -33,11 +33,8 @@ static Status dce_run(Graph *g, PassCtx *ctx)
         ctx->n_changed++;
     }
     for (uint32_t i = 1; i < g->n_value; i++)
-        if (g->value[i]->kind == V_CONST && !n_use[i] && (ctx->opt || !g->value[i]->idle)) {
-            g->value[i]->kind = V_TEMP;
-            g->value[i]->init = NULL;
-            g->value[i]->producer = NULL;
-        }
+        if (g->value[i]->kind == V_CONST && !n_use[i] && (ctx->opt || !g->value[i]->idle))
+            value_make_temp(g->value[i]);
     return graph_sort(g);
 }
 

@@ -599,7 +599,7 @@ static void clear_graph(Graph *g)
     FOR_NODES(g, n)
         graph_remove(g, n);
     for (int i = 0; i < g->n_input; i++)
-        value(g, g->input[i])->kind = V_TEMP;
+        value_make_temp(value(g, g->input[i]));
     g->n_input = g->n_output = g->n_update = 0;
 }
 

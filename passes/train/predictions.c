@@ -55,7 +55,7 @@ static Status predictions_run(Graph *g, PassCtx *ctx)
         if (n_use[g->input[i].i])
             g->input[kept++] = g->input[i];
         else
-            value(g, g->input[i])->kind = V_TEMP;
+            value_make_temp(value(g, g->input[i]));
     g->n_input = kept;
     return graph_sort(g);
 }
