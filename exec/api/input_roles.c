@@ -10,7 +10,6 @@
 
 #include "exec/api/trainer.h"
 #include "passes/batch_axis.h"
-#include "passes/options/recipes.h"
 #include "passes/options/target.h"
 
 /* uint8: for each input and for the target "NAME=AXES" with its NUL, where AXES are bits, 0 of an input that is given
@@ -133,7 +132,7 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
     Problems wrong = { 0 };
     char *text;
 
-    if (recipe_options(&t->options->build)->exact)
+    if (scores_exactly(t))
         return ST_OK;
     if (!kept) {
         warn_of_none(t);

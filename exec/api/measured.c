@@ -9,6 +9,8 @@
 
 static const RecipeOptions *recipes_of(const dpx_trainer *t) { return recipe_options(&t->options->build); }
 
+bool scores_exactly(const dpx_trainer *t) { return recipes_of(t)->exact; }
+
 Status metrics_create(RecipeSettings out[MAX_METRICS], const Options *o)
 {
     const RecipeOptions *r = recipe_options(&o->build);

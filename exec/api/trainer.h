@@ -152,6 +152,8 @@ Status batch_read(GivenBatch *f, dpx_trainer *t, const dpx_tensor *batch, int n,
 bool batch_is_complete(const GivenBatch *f, const dpx_trainer *t);
 
 /* exec/api/measured.c */
+/* Does the trainer only evaluate, keeping the scores of all samples for metrics that need them at once? */
+bool scores_exactly(const dpx_trainer *t);
 /* Reads the settings of the metrics. */
 Status metrics_create(RecipeSettings out[DPX_MAX_METRICS], const Options *o) CHECKED;
 void measured_restart(Measured *m);

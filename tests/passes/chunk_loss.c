@@ -6,7 +6,6 @@
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
-#include "passes/build_parts.h"
 
 FUSES_ONLY(fuses_loss, CrossEntropySum)
 
@@ -26,64 +25,60 @@ static int count_sums(const Graph *g)
 }
 
 /* `rows` a chunk: as many chunks of all replicas. */
-static void check_step(const char *name, const char *text, BuildParts opt, int64_t rows, int chunks)
+static void check_step(StepCase chunked, int64_t rows, int chunks)
 {
-    BuildParts whole = opt;
+    StepCase whole = chunked;
     Compared expected = { 0 }, found = { 0 };
 
-    whole.memory.chunk_rows = 0;
-    opt.memory.chunk_rows = rows;
-    if (CHECK_OK(compared_step(&expected, name, text, build_parts(&whole))) &&
-        CHECK_OK(compared_step(&found, name, text, build_parts(&opt)))) {
-        CU_ASSERT_EQUAL(count_sums(expected.g), opt.replicas.replicas ? opt.replicas.replicas : 1);
+    chunked.chunk_rows = rows;
+    if (CHECK_OK(compared_step(&expected, &whole)) && CHECK_OK(compared_step(&found, &chunked))) {
+        CU_ASSERT_EQUAL(count_sums(expected.g), chunked.replicas ? chunked.replicas : 1);
         CU_ASSERT_EQUAL(count_sums(found.g), chunks);
-        compare_outputs(name, &found, &expected, 1e-12);
-        compare_updates(name, &found, &expected, 1e-12);
+        compare_outputs(whole.name, &found, &expected, 1e-12);
+        compare_updates(whole.name, &found, &expected, 1e-12);
     }
     compared_free(&expected);
     compared_free(&found);
 }
 
-#define STEP                                                                                   \
-    .build.mode = BUILD_TRAIN, .types.dtype = DT_FLOAT64, .recipes.loss = &loss_cross_entropy, \
-    .step.keep_gradients = true
-
 /* [N, T, C] scores, whose rows end in a smaller chunk. */
 static void test_tokens(void)
 {
-    BuildParts opt = { STEP, .batch.batch = 3, .recipes.settings = "label-smoothing=0.1;ignore-index=1",
-                       .backend.backend.fuses = fuses_loss };
+    StepCase step = { .name = "transformer",
+                      .mode = BUILD_TRAIN,
+                      .batch = 3,
+                      .settings = "label-smoothing=0.1;ignore-index=1",
+                      .target.fuses = fuses_loss };
 
-    check_step("transformer", NULL, opt, 50, 4);
-    opt.backend.backend.fuses = fuses_products;
-    check_step("transformer", NULL, opt, 50, 4);
+    check_step(step, 50, 4);
+    step.target.fuses = fuses_products;
+    check_step(step, 50, 4);
 }
 
 /* Three replicas of 2, 2 and 1 samples on two devices. */
 static void test_replicas(void)
 {
-    BuildParts opt = { STEP,
-                       .batch.batch = 5,
-                       .recipes.settings = "ignore-index=1",
-                       .replicas.replicas = 3,
-                       .replicas.devices = 2,
-                       .backend.backend.fuses = fuses_loss };
+    StepCase step = { .name = "transformer",
+                      .mode = BUILD_TRAIN,
+                      .batch = 5,
+                      .settings = "ignore-index=1",
+                      .replicas = 3,
+                      .target.fuses = fuses_loss };
 
-    check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
-    opt.backend.backend.fuses = fuses_products;
-    check_step("transformer", NULL, opt, 50, 3 + 3 + 2);
+    check_step(step, 50, 3 + 3 + 2);
+    step.target.fuses = fuses_products;
+    check_step(step, 50, 3 + 3 + 2);
 }
 
 /* A layer with a bias, and sums over micro-batches of a loss that is scaled. */
 static void test_modes(void)
 {
-    BuildParts opt = { STEP, .batch.batch = 7, .backend.backend.fuses = fuses_loss };
+    StepCase step = { .name = "mlp", .mode = BUILD_TRAIN, .batch = 7, .target.fuses = fuses_loss };
 
-    check_step("mlp", NULL, opt, 3, 3);
-    opt.build.mode = BUILD_ACCUMULATE;
-    opt.types.loss_scaling = SCALE_FIXED;
-    opt.types.loss_scale = 8;
-    check_step("mlp", NULL, opt, 3, 3);
+    check_step(step, 3, 3);
+    step.mode = BUILD_ACCUMULATE;
+    step.loss_scale = 8;
+    check_step(step, 3, 3);
 }
 
 /* A bias of as many axes as the scores is a row of each chunk all the same. */
@@ -101,16 +96,16 @@ static void test_bias(void)
         "  output \"y\" = %y\n"
         "}\n";
 
-    check_step("bias", text, (BuildParts){ STEP, .batch.batch = 4, .backend.backend.fuses = fuses_loss }, 8, 3);
+    check_step((StepCase){ .name = "bias", .text = text, .mode = BUILD_TRAIN, .batch = 4, .target.fuses = fuses_loss },
+               8, 3);
 }
 
 /* The metric reads the scores. */
 static void test_metric(void)
 {
-    check_step("mlp", NULL,
-               (BuildParts){ STEP, .batch.batch = 7, .recipes.metric = { { .def = &metric_accuracy } },
-                             .backend.backend.fuses = fuses_loss },
-               3, 1);
+    check_step(
+        (StepCase){ .name = "mlp", .mode = BUILD_TRAIN, .batch = 7, .accuracy = true, .target.fuses = fuses_loss }, 3,
+        1);
 }
 
 DEFINE_SUITE(chunk_loss, { "tokens", test_tokens }, { "replicas", test_replicas }, { "modes", test_modes },

@@ -12,6 +12,8 @@
 #include "graph/onnx/onnx.h"
 #include "graph/ir/op.h"
 #include "graph/text/parse.h"
+#include "passes/build_parts.h"
+#include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/step.h"
 
@@ -148,8 +150,9 @@ static void check_golden(const char *path, const Pass *pass, const BuildOptions 
     free(file);
 }
 
-int compare_golden(const char *name, const Pass *pass, const BuildOptions *opt)
+int compare_golden(const char *name, const Pass *pass)
 {
+    BuildParts opt = { .build.mode = BUILD_TRAIN, .replicas.devices = 2, .backend.backend.fuses = fuses_all };
     char folder[512], path[1024];
     int found = 0;
     DIR *d;
@@ -159,7 +162,7 @@ int compare_golden(const char *name, const Pass *pass, const BuildOptions *opt)
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.') {
             snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-            check_golden(path, pass, opt);
+            check_golden(path, pass, build_parts(&opt));
             found++;
         }
     if (d)
@@ -169,16 +172,30 @@ int compare_golden(const char *name, const Pass *pass, const BuildOptions *opt)
 
 /* ---- whole steps ---- */
 
-Status compared_step(Compared *r, const char *name, const char *text, const BuildOptions *opt)
+Status compared_step(Compared *r, const StepCase *c)
 {
+    BuildParts parts = { .build.mode = c->mode,
+                         .batch.batch = c->batch,
+                         .types = { .dtype = DT_FLOAT64,
+                                    .loss_scaling = c->loss_scale ? SCALE_FIXED : SCALE_NONE,
+                                    .loss_scale = c->loss_scale },
+                         .recipes = { .loss = &loss_cross_entropy, .settings = c->settings },
+                         .step.keep_gradients = true,
+                         .replicas = { .replicas = c->replicas, .devices = c->replicas > 1 ? 2 : 1 },
+                         .batch_norm.bn = c->local_batch_norm ? BN_LOCAL : BN_SYNC,
+                         .memory.chunk_rows = c->chunk_rows,
+                         .backend.backend = c->target };
+    const BuildOptions *opt = build_parts(&parts);
     char path[512];
 
-    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", name);
+    if (c->accuracy)
+        parts.recipes.metric[0].def = &metric_accuracy;
+    snprintf(path, sizeof path, SOURCE_DIR "/models/%s.onnx", c->name);
     *r = (Compared){ .arena = arena_create() };
     if (!r->arena)
         return FAIL_NOMEM();
-    TRY(text ? graph_parse(&r->g, text, strlen(text))
-             : onnx_import_file(&r->g, NULL, path, &(ImportOptions){ .eval = interp_node }));
+    TRY(c->text ? graph_parse(&r->g, c->text, strlen(c->text))
+                : onnx_import_file(&r->g, NULL, path, &(ImportOptions){ .eval = interp_node }));
     TRY(pipeline_run(r->g, opt, interp_node, NULL, NULL));
     if (!(r->values = ARENA_NEW(r->arena, const Tensor *, r->g->n_value)))
         return FAIL_NOMEM();

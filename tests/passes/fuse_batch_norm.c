@@ -9,7 +9,6 @@
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
-#include "passes/build_parts.h"
 
 typedef struct {
     int relu_grads, params;
@@ -51,20 +50,17 @@ static bool fuses(const Target *t, const OpDef *op)
 
 static void check_step(const char *name, int replicas, bool local, Computes *computes, Left each)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .batch.batch = replicas > 1 ? 3 : 2,
-                       .types.dtype = DT_FLOAT64,
-                       .recipes.loss = &loss_cross_entropy,
-                       .step.keep_gradients = true,
-                       .replicas.replicas = replicas,
-                       .replicas.devices = replicas > 1 ? 2 : 1,
-                       .batch_norm.bn = local ? BN_LOCAL : BN_SYNC };
+    StepCase step = { .name = name,
+                      .batch = replicas > 1 ? 3 : 2,
+                      .replicas = replicas,
+                      .mode = BUILD_TRAIN,
+                      .local_batch_norm = local };
     Compared plain = { 0 }, fused = { 0 };
 
-    if (!CHECK_OK(compared_step(&plain, name, NULL, build_parts(&opt))))
+    if (!CHECK_OK(compared_step(&plain, &step)))
         goto done;
-    opt.backend.backend = (Target){ .accelerator = true, .computes = computes, .fuses = fuses };
-    if (CHECK_OK(compared_step(&fused, name, NULL, build_parts(&opt)))) {
+    step.target = (Target){ .accelerator = true, .computes = computes, .fuses = fuses };
+    if (CHECK_OK(compared_step(&fused, &step))) {
         const Left l = count_left(fused.g);
 
         compare_outputs(name, &fused, &plain, 1e-10);

@@ -4,7 +4,6 @@
 #include "graph/ops/activation.gen.h"
 #include "graph/ops/conv.gen.h"
 #include "graph/ops/conv.h"
-#include "passes/build_parts.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
@@ -13,12 +12,7 @@ extern const Pass pass_fuse_conv;
 
 typedef bool Computes(const Graph *g, const Node *n);
 
-static void test_golden(void)
-{
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .replicas.devices = 2, .backend.backend.fuses = fuses_all };
-
-    CU_ASSERT(compare_golden("fuse-conv", &pass_fuse_conv, build_parts(&opt)) >= 4);
-}
+static void test_golden(void) { CU_ASSERT(compare_golden("fuse-conv", &pass_fuse_conv) >= 4); }
 
 /* Nodes that take in a Relu, of these how many a sum too, and each Relu that is left. */
 typedef struct {
@@ -42,23 +36,21 @@ FUSES_ONLY(fuses_conv, ConvRelu)
 /* `each`: for every replica. */
 static void check_step(const char *name, int replicas, bool last, Computes *computes, Left each)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .batch.batch = 4,
-                       .types.dtype = DT_FLOAT64,
-                       .recipes.loss = &loss_cross_entropy,
-                       .step.keep_gradients = true,
-                       .replicas.replicas = replicas,
-                       .replicas.devices = replicas > 1 ? 2 : 1,
-                       .backend.backend = { .accelerator = computes, .computes = computes } };
+    StepCase step = {
+        .name = name,
+        .batch = 4,
+        .replicas = replicas,
+        .mode = BUILD_TRAIN,
+        .target = { .accelerator = computes, .computes = computes, .layouts = last ? prefers_channels_last : NULL }
+    };
     Compared plain = { 0 }, fused = { 0 };
 
-    opt.backend.backend.layouts = last ? prefers_channels_last : NULL;
-    if (!CHECK_OK(compared_step(&plain, name, NULL, build_parts(&opt))))
+    if (!CHECK_OK(compared_step(&plain, &step)))
         goto done;
     CU_ASSERT_EQUAL(count_left(plain.g).fused, 0);
     CU_ASSERT_EQUAL(count_left(plain.g).relus, (each.fused + each.relus) * replicas);
-    opt.backend.backend.fuses = fuses_conv;
-    if (CHECK_OK(compared_step(&fused, name, NULL, build_parts(&opt)))) {
+    step.target.fuses = fuses_conv;
+    if (CHECK_OK(compared_step(&fused, &step))) {
         const Left l = count_left(fused.g);
 
         compare_outputs(name, &fused, &plain, 1e-10);

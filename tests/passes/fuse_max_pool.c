@@ -2,7 +2,6 @@
  * step without, bit by bit: of each graph in golden/fuse-max-pool, and of whole models. */
 #include "graph/ir/op.h"
 #include "graph/ops/pool.gen.h"
-#include "passes/build_parts.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
@@ -11,12 +10,7 @@ extern const Pass pass_fuse_max_pool;
 
 typedef bool Computes(const Graph *g, const Node *n);
 
-static void test_golden(void)
-{
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .backend.backend.fuses = fuses_all };
-
-    CU_ASSERT(compare_golden("fuse-max-pool", &pass_fuse_max_pool, build_parts(&opt)) >= 2);
-}
+static void test_golden(void) { CU_ASSERT(compare_golden("fuse-max-pool", &pass_fuse_max_pool) >= 2); }
 
 FUSES_ONLY(fuses_places, MaxPoolPlaces)
 
@@ -35,22 +29,20 @@ static int count_pairs(const Graph *g)
 /* `pairs`: of each replica. */
 static void check_step(const char *name, int replicas, bool last, Computes *computes, int pairs)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .batch.batch = 4,
-                       .types.dtype = DT_FLOAT64,
-                       .recipes.loss = &loss_cross_entropy,
-                       .step.keep_gradients = true,
-                       .replicas.replicas = replicas,
-                       .replicas.devices = replicas > 1 ? 2 : 1,
-                       .backend.backend = { .accelerator = computes, .computes = computes } };
+    StepCase step = {
+        .name = name,
+        .batch = 4,
+        .replicas = replicas,
+        .mode = BUILD_TRAIN,
+        .target = { .accelerator = computes, .computes = computes, .layouts = last ? prefers_channels_last : NULL }
+    };
     Compared plain = { 0 }, fused = { 0 };
 
-    opt.backend.backend.layouts = last ? prefers_channels_last : NULL;
-    if (!CHECK_OK(compared_step(&plain, name, NULL, build_parts(&opt))))
+    if (!CHECK_OK(compared_step(&plain, &step)))
         goto done;
     CU_ASSERT_EQUAL(count_pairs(plain.g), 0);
-    opt.backend.backend.fuses = fuses_places;
-    if (CHECK_OK(compared_step(&fused, name, NULL, build_parts(&opt)))) {
+    step.target.fuses = fuses_places;
+    if (CHECK_OK(compared_step(&fused, &step))) {
         compare_outputs(name, &fused, &plain, 0);
         compare_updates(name, &fused, &plain, 0);
         CU_ASSERT_EQUAL(count_pairs(fused.g), pairs * replicas);

@@ -4,7 +4,6 @@
 #include "graph/ir/op.h"
 #include "graph/ops/layernorm.gen.h"
 #include "graph/ops/layernorm.h"
-#include "passes/build_parts.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
@@ -13,12 +12,7 @@ extern const Pass pass_fuse_norm_grad;
 
 static const double LIMIT = 1e-13;
 
-static void test_golden(void)
-{
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .backend.backend.fuses = fuses_all };
-
-    CU_ASSERT(compare_golden("fuse-norm-grad", &pass_fuse_norm_grad, build_parts(&opt)) >= 1);
-}
+static void test_golden(void) { CU_ASSERT(compare_golden("fuse-norm-grad", &pass_fuse_norm_grad) >= 1); }
 
 FUSES_ONLY(fuses_norm_grad, LayerNormGrad)
 
@@ -40,21 +34,18 @@ static bool nothing_added(const Graph *g, const Node *n)
 /* `added`: of each replica. */
 static void check_step(int replicas, bool computes, int added)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .batch.batch = 4,
-                       .types.dtype = DT_FLOAT64,
-                       .recipes.loss = &loss_cross_entropy,
-                       .step.keep_gradients = true,
-                       .replicas.replicas = replicas,
-                       .replicas.devices = replicas > 1 ? 2 : 1,
-                       .backend.backend.computes = computes ? NULL : nothing_added };
+    StepCase step = { .name = "transformer",
+                      .batch = 4,
+                      .replicas = replicas,
+                      .mode = BUILD_TRAIN,
+                      .target.computes = computes ? NULL : nothing_added };
     Compared plain = { 0 }, fused = { 0 };
 
-    if (!CHECK_OK(compared_step(&plain, "transformer", NULL, build_parts(&opt))))
+    if (!CHECK_OK(compared_step(&plain, &step)))
         goto done;
     CU_ASSERT_EQUAL(count_added(plain.g), 0);
-    opt.backend.backend.fuses = fuses_norm_grad;
-    if (CHECK_OK(compared_step(&fused, "transformer", NULL, build_parts(&opt)))) {
+    step.target.fuses = fuses_norm_grad;
+    if (CHECK_OK(compared_step(&fused, &step))) {
         compare_outputs("transformer", &fused, &plain, LIMIT);
         compare_updates("transformer", &fused, &plain, LIMIT);
         CU_ASSERT_EQUAL(count_added(fused.g), added * replicas);

@@ -7,7 +7,6 @@
 #include "graph/ops/cross_entropy.gen.h"
 #include "graph/ops/product.gen.h"
 #include "graph/ops/reduce.gen.h"
-#include "passes/build_parts.h"
 #include "tests/harness/graphs.h"
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
@@ -15,12 +14,7 @@
 
 extern const Pass pass_fuse_product;
 
-static void test_golden(void)
-{
-    BuildParts opt = { .build.mode = BUILD_TRAIN, .replicas.devices = 2, .backend.backend.fuses = fuses_all };
-
-    CU_ASSERT(compare_golden("fuse-product", &pass_fuse_product, build_parts(&opt)) >= 8);
-}
+static void test_golden(void) { CU_ASSERT(compare_golden("fuse-product", &pass_fuse_product) >= 8); }
 
 /* ---- whole steps ---- */
 
@@ -53,22 +47,20 @@ typedef bool Computes(const Graph *g, const Node *n);
 
 static void check_step(const char *name, const char *text, int replicas, Computes *computes, Left each)
 {
-    BuildParts opt = { .build.mode = BUILD_TRAIN,
-                       .batch.batch = 4,
-                       .types.dtype = DT_FLOAT64,
-                       .recipes.loss = &loss_cross_entropy,
-                       .step.keep_gradients = true,
-                       .replicas.replicas = replicas,
-                       .replicas.devices = replicas > 1 ? 2 : 1,
-                       .backend.backend = { .accelerator = computes, .computes = computes, .fuses = fuses_losses } };
+    StepCase step = { .name = name,
+                      .text = text,
+                      .batch = 4,
+                      .replicas = replicas,
+                      .mode = BUILD_TRAIN,
+                      .target = { .accelerator = computes, .computes = computes, .fuses = fuses_losses } };
     const int expected[] = { each.products, each.gradients, each.sums, each.relus, each.relu_grads, each.reductions };
     Compared plain = { 0 }, fused = { 0 };
 
-    if (!CHECK_OK(compared_step(&plain, name, text, build_parts(&opt))))
+    if (!CHECK_OK(compared_step(&plain, &step)))
         goto done;
     CU_ASSERT_EQUAL(count_nodes(plain.g, &op_Product), 0);
-    opt.backend.backend.fuses = fuses_losses_and_products;
-    if (CHECK_OK(compared_step(&fused, name, text, build_parts(&opt)))) {
+    step.target.fuses = fuses_losses_and_products;
+    if (CHECK_OK(compared_step(&fused, &step))) {
         const Left l = count_left(fused.g);
         const int found[] = { l.products, l.gradients, l.sums, l.relus, l.relu_grads, l.reductions };
 

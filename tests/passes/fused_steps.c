@@ -6,7 +6,6 @@
 #include "tests/harness/target.h"
 #include "tests/harness/test.h"
 #include "tests/passes/compare.h"
-#include "passes/build_parts.h"
 
 static int count_fused(const Graph *g)
 {
@@ -21,59 +20,61 @@ static int count_fused(const Graph *g)
 FUSES_ONLY(fuses_attention, ScaledDotProductAttention)
 FUSES_ONLY(fuses_loss, CrossEntropySum)
 
-static void check_model(const char *name, BuildParts opt, int n_fused)
+static void check_model(StepCase with, int n_fused)
 {
-    BuildParts without = opt;
+    StepCase without = with;
     Compared plain = { 0 }, fused = { 0 };
 
-    without.backend.backend = (Target){ 0 };
-    if (CHECK_OK(compared_step(&plain, name, NULL, build_parts(&without))) &&
-        CHECK_OK(compared_step(&fused, name, NULL, build_parts(&opt)))) {
+    without.target = (Target){ 0 };
+    with.batch = without.batch = 3;
+    if (CHECK_OK(compared_step(&plain, &without)) && CHECK_OK(compared_step(&fused, &with))) {
         CU_ASSERT_EQUAL(count_fused(plain.g), 0);
         CU_ASSERT_EQUAL(count_fused(fused.g), n_fused);
-        compare_outputs(name, &fused, &plain, 1e-10);
+        compare_outputs(with.name, &fused, &plain, 1e-10);
     }
     compared_free(&plain);
     compared_free(&fused);
 }
 
-#define TRAIN                                                                                                    \
-    .build.mode = BUILD_TRAIN, .batch.batch = 3, .types.dtype = DT_FLOAT64, .recipes.loss = &loss_cross_entropy, \
-    .step.keep_gradients = true
-
 static void test_causal(void)
 {
-    check_model("transformer", (BuildParts){ TRAIN, .backend.backend.fuses = fuses_attention }, 2 * 5);
+    check_model((StepCase){ .name = "transformer", .mode = BUILD_TRAIN, .target.fuses = fuses_attention }, 2 * 5);
 }
 
 static void test_whole(void)
 {
-    check_model("exported_encoder", (BuildParts){ TRAIN, .backend.backend.fuses = fuses_attention }, 2 * 2);
+    check_model((StepCase){ .name = "exported_encoder", .mode = BUILD_TRAIN, .target.fuses = fuses_attention }, 2 * 2);
 }
 
 static void test_loss_of_rows(void)
 {
-    check_model("mlp",
-                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1",
-                              .recipes.metric = { { .def = &metric_accuracy } }, .backend.backend.fuses = fuses_loss },
+    check_model((StepCase){ .name = "mlp",
+                            .mode = BUILD_TRAIN,
+                            .settings = "label-smoothing=0.1",
+                            .accuracy = true,
+                            .target.fuses = fuses_loss },
                 2);
 }
 
 /* On three replicas, with samples that do not count. */
 static void test_loss_of_columns(void)
 {
-    check_model("unet",
-                (BuildParts){ TRAIN, .recipes.settings = "ignore-index=1", .replicas.replicas = 3,
-                              .replicas.devices = 2, .backend.backend.fuses = fuses_loss },
+    check_model((StepCase){ .name = "unet",
+                            .mode = BUILD_TRAIN,
+                            .settings = "ignore-index=1",
+                            .replicas = 3,
+                            .target.fuses = fuses_loss },
                 2 * 3);
 }
 
 /* Tokens, whose classes a Transpose brings to axis 1. */
 static void test_loss_of_tokens(void)
 {
-    check_model("transformer",
-                (BuildParts){ TRAIN, .recipes.settings = "label-smoothing=0.1;ignore-index=1", .replicas.replicas = 3,
-                              .replicas.devices = 2, .backend.backend.fuses = fuses_loss },
+    check_model((StepCase){ .name = "transformer",
+                            .mode = BUILD_TRAIN,
+                            .settings = "label-smoothing=0.1;ignore-index=1",
+                            .replicas = 3,
+                            .target.fuses = fuses_loss },
                 2 * 3);
 }
 
