@@ -97,7 +97,8 @@ def upward():
 def rebuilt(build, headers):
     """-> how many objects depend on the header that the most depend on, of those that match."""
     deps = subprocess.run(["ninja", "-C", build, "-t", "deps"], capture_output=True, text=True, check=True).stdout
-    users = collections.Counter(h for entry in deps.split("\n\n") for h in {line.strip() for line in entry.splitlines()[1:]} if re.search(headers, h))
+    found = (re.findall(headers, entry, re.M) for entry in deps.split("\n\n"))      # a path may be relative or absolute
+    users = collections.Counter(h for of_object in found for h in set(of_object))
     return users.most_common(1)[0][1] if users else 0
 
 
