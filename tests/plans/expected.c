@@ -13,7 +13,8 @@ static Status add(Expected *e, const char *name, const char *result, Arena *a)
 
         if (!more)
             return FAIL_NOMEM();
-        memcpy(more, e->line, (size_t)e->n * sizeof *more);
+        if (e->n)
+            memcpy(more, e->line, (size_t)e->n * sizeof *more);
         e->line = more;
         e->cap = cap;
     }
