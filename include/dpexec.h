@@ -566,7 +566,10 @@ DPX_API dpx_status dpx_data_parallel(dpx_trainer **keep, const dpx_model *model,
 DPX_API dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_tensor *outputs,
                                 int n_outputs) DPX_CHECKED;
 
-/* Parameters, moments, running statistics, counters. */
+/* Parameters, moments, running statistics, counters.  Before the first step these functions, save and export give the
+ * values that the step will begin with.  Where these depend on sizes that the model leaves open, state_count gives 0,
+ * and state_info, get_state, set_state and save give DPX_INVALID, until a step was made.  With "batch-size" they are
+ * known from the start. */
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
 DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
 /* Copy to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state, or

@@ -270,6 +270,7 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     session_set_ways(t->session, &t->options->ways);
     session_keep_programs(t->session, t->options->programs);
     TRY(trainer_prepare(t));
+    t->states_known = batch_options(&t->options->build)->batch > 0;
     return trainer_replicate(t, &t->options->replication);
 }
 
@@ -395,7 +396,9 @@ static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, Session
         t->agreed &= states_begun(session_states(t->session)) == before;
         TRY(trainer_agree_states(t));
     }
-    return session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL);
+    TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
+    t->states_known |= mode >= BUILD_TRAIN || !has_loss(&t->options->build);
+    return ST_OK;
 }
 
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step)
@@ -728,6 +731,8 @@ static Status export_model(dpx_trainer *t, const char *path)
     Graph *g;
     Status st;
 
+    if (trainer_know_states(t) == E_NOMEM) /* which of its constants are trained is marked where that is known */
+        return E_NOMEM;
     TRY(session_model(path ? &g : NULL, t->session, t->model->given, t->options->export_ema ? EMA_SUFFIX : NULL));
     if (!path)
         return ST_OK;

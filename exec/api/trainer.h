@@ -100,6 +100,7 @@ struct dpx_trainer {
     uint64_t given;        /* digest of the values that resuming and setting gave to states that may be in pieces */
     bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
     int64_t bytes_resumed; /* that this process has read of checkpoints */
+    bool states_known;     /* a training step was begun, or the states are foreseen */
     bool resumed;          /* no step has trained since: the first one checks that the checkpoint is of this run */
     bool warned_of_weights;                 /* how batches are weighed whose loss the model computes */
     bool averaged;                          /* running statistics are, since the last batch that was trained */
@@ -245,6 +246,9 @@ Status trainer_resume_observed(dpx_trainer *t, const Checkpoint *c) CHECKED;
 Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 
 /* exec/api/trainer_state.c */
+/* Lists the states before the first step has compiled them.  E_INVALID: that cannot be done without the sizes of a
+ * batch. */
+Status trainer_know_states(dpx_trainer *t) CHECKED;
 /* Before the first step, and the first after the state was set or programs have more of it: all processes get rank 0's.
  * E_INVALID lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;

@@ -11,18 +11,51 @@
 #include "graph/base/hash.h"
 #include "passes/options/update.h"
 
-int dpx_trainer_state_count(const dpx_trainer *t) { return t ? states_count(session_states(t->session)) : 0; }
+/* ---- before the first step ---- */
+
+static Status know_states(const dpx_trainer *t)
+{
+    const BuildOptions *b = &t->options->build;
+
+    if (!has_loss(b))
+        return session_know_states(t->session, BUILD_INFER);
+    if (t->options->accumulate == 1)
+        return session_know_states(t->session, BUILD_TRAIN);
+    TRY(session_know_states(t->session, BUILD_ACCUMULATE));
+    return session_know_states(t->session, update_options(b)->turns ? BUILD_FINISH : BUILD_APPLY);
+}
+
+Status trainer_know_states(dpx_trainer *t)
+{
+    Status st = t->states_known || t->resumed ? ST_OK : know_states(t);
+
+    t->states_known |= !st;
+    return st == E_NOMEM || !st ? st
+                                : status_prefix(E_INVALID, "the states are not known before the first step: give "
+                                                           "\"batch-size\", or make a step first");
+}
+
+/* ---- reading and setting ---- */
+
+int dpx_trainer_state_count(const dpx_trainer *t)
+{
+    return !t || trainer_know_states((dpx_trainer *)(uintptr_t)t) ? 0 : states_count(session_states(t->session));
+}
 
 int64_t dpx_trainer_step_count(const dpx_trainer *t) { return t ? t->step : 0; }
 
 dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
 {
+    const int n = dpx_trainer_state_count(t);
     const State *s;
+    Status st;
 
     NEED(t, "trainer");
     NEED(out, "out");
-    if (index < 0 || index >= dpx_trainer_state_count(t))
-        return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, dpx_trainer_state_count(t));
+    if ((st = trainer_know_states((dpx_trainer *)(uintptr_t)t)))
+        return (dpx_status)st;
+    if (index < 0 || index >= n)
+        return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, n);
     s = states_at(session_states(t->session), index);
     *out =
         (dpx_info){ .name = s->name, .dtype = (dpx_dtype)s->dtype, .rank = s->shape.rank, .trainable = s->trainable };
@@ -66,6 +99,8 @@ dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_ten
     NEED(t, "trainer");
     NEED(name, "name");
     world_set_purpose(trainer_world(t), "dpx_trainer_get_state of '%s'", name);
+    if ((st = trainer_know_states(t)))
+        return (dpx_status)st;
     if (!out && trainer_has_peers(t))
         return (dpx_status)join_read(t, name);
     NEED(out, "out");
@@ -82,7 +117,9 @@ dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_ten
     NEED(t, "trainer");
     NEED(name, "name");
     NEED(in, "in");
-    st = match_state(&view, t, name, in);
+    st = trainer_know_states(t);
+    if (!st)
+        st = match_state(&view, t, name, in);
     if (st)
         return (dpx_status)st;
     t->agreed = false;
@@ -151,6 +188,7 @@ static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *
 
     if (t->pending)
         return FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
+    TRY(trainer_know_states(t));
     TRY(collect_state(a, t, &list, &n));
     if (directory)
         return checkpoint_write(directory, t->step, list, n, read_kept, states, note);
@@ -410,7 +448,7 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
 
 /* ---- the same in all processes ---- */
 
-/* The states that all processes have, in one order. */
+/* The states that all processes have, by name. */
 typedef struct {
     const State **state;
     uint64_t *mine, *first; /* digests of their values, 0 of what is in pieces or waits: here, at rank 0 */
@@ -430,6 +468,24 @@ static Status read_state(Tensor *out, const States *states, const State *s)
     return st;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const State *const *)a)->name, (*(const State *const *)b)->name);
+}
+
+/* By name, for each process may have come to know them in another order.  A state that is only foreseen is left out:
+ * not every process may have asked for it, and it begins with the program's value. */
+static void order_shared(Shared *out, const States *states)
+{
+    for (int i = 0; i < states_count(states); i++) {
+        const State *s = states_at(states, i);
+
+        if (!s->transient && !s->partial && !s->foreseen)
+            out->state[out->n++] = s;
+    }
+    qsort(out->state, (size_t)out->n, sizeof *out->state, by_name);
+}
+
 static Status list_shared(Shared *out, const States *states)
 {
     size_t most = (size_t)states_count(states) + 1;
@@ -439,16 +495,14 @@ static Status list_shared(Shared *out, const States *states)
                      malloc(most * sizeof *out->first), 0 };
     if (!out->state || !out->mine || !out->first)
         return FAIL_NOMEM();
-    for (int i = 0; i < states_count(states); i++) {
-        const State *s = states_at(states, i);
+    order_shared(out, states);
+    for (int i = 0; i < out->n; i++) {
+        const State *s = out->state[i];
 
-        if (s->transient || s->partial)
-            continue;
         t.data = NULL;
         if (!states_spread(states, s) && !state_waits(s))
             TRY(read_state(&t, states, s));
-        out->mine[out->n] = out->first[out->n] = t.data ? XXH3_64bits(t.data, tensor_bytes(&t)) : 0;
-        out->state[out->n++] = s;
+        out->mine[i] = out->first[i] = t.data ? XXH3_64bits(t.data, tensor_bytes(&t)) : 0;
         free(t.data);
     }
     return ST_OK;

@@ -191,6 +191,7 @@ static void forget_given(State *st)
 {
     free(st->given);
     tensor_file_release(st->file);
+    st->foreseen = false;
     st->given = NULL;
     st->file = NULL;
 }
@@ -380,6 +381,20 @@ Status states_give(States *s, const char *name, const Tensor *t, bool trainable)
     st->given = given;
     st->trainable = trainable;
     return ST_OK;
+}
+
+Status states_foresee(States *s, const char *name, DType dtype, const Shape *shape, const void *data, bool trainable)
+{
+    Tensor zeros = { dtype, *shape, NULL };
+    void *made = data ? NULL : calloc(1, tensor_bytes(&zeros) + 1);
+    Status st;
+
+    zeros.data = data ? (void *)(uintptr_t)data : made;
+    st = zeros.data ? states_give(s, name, &zeros, trainable) : FAIL_NOMEM();
+    free(made);
+    if (!st)
+        state_find(s, name)->foreseen = true;
+    return st;
 }
 
 Status states_give_file(States *s, TensorFile *f, int entry, bool trainable)

@@ -27,6 +27,7 @@ typedef struct {
     void *given;      /* row-major: what the copies begin with; NULL once this process has its own */
     TensorFile *file; /* instead of `given`: where tensor number `entry` has them; likewise NULL */
     int entry;
+    bool foreseen; /* it waits with the value that the first program would give it */
 } State;
 
 typedef struct States States;
@@ -45,6 +46,9 @@ Status states_storage(void **data, States *s, const Value *v) CHECKED;
 /* A new state of this value, which waits for the first program that has it; until then it is read and written like any
  * other. */
 Status states_give(States *s, const char *name, const Tensor *t, bool trainable) CHECKED;
+/* The same of a value that the program would begin with in any case.  `data`: row-major; NULL: zeros. */
+Status states_foresee(States *s, const char *name, DType dtype, const Shape *shape, const void *data,
+                      bool trainable) CHECKED;
 /* The same of tensor `entry` of a file, of which each copy reads what it holds, when it is made. */
 Status states_give_file(States *s, TensorFile *f, int entry, bool trainable) CHECKED;
 static inline bool state_waits(const State *s) { return s->given || s->file; }

@@ -1,4 +1,4 @@
-/* The structs of a session, for session.c and session_model.c. */
+/* The structs of a session, for the files session*.c. */
 #ifndef DPX_SESSION_INTERNAL_H
 #define DPX_SESSION_INTERNAL_H
 
@@ -54,6 +54,11 @@ struct Session {
     int64_t window;                         /* session_set_window; 0: not yet */
     ClassAxis class_axis;                   /* in force once it is decided; else what programs were built with */
 };
+
+/* The options of a step for the shapes of the inputs that are given, which `*bound` holds; it is to be freed, on
+ * failure too. */
+Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
+                             int n_in) CHECKED;
 
 /* The options of a step of BUILD_CONTINUE by its inputs (session_tokens.c). */
 TokenOptions session_tokens(const Session *s, const NamedTensor *in, int n_in);

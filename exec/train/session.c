@@ -238,9 +238,8 @@ static bool has_mean(const void *states, const char *param)
     return has;
 }
 
-/* For the shapes of the inputs that are given, which `*bound` holds; it is to be freed, on failure too. */
-static Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
-                                    int n_in)
+Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
+                             int n_in)
 {
     const Tensor *target = given_target(s, in, n_in);
     bool batch_known;

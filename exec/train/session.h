@@ -68,6 +68,9 @@ int session_class_axis(const Session *s);
 Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
+/* Adds the states that programs of this mode will have, with the values that they begin with, to session_states (those
+ * that are there stay).  Needs no shapes: it fails where no size that is tried for the open ones suits the model. */
+Status session_know_states(Session *s, BuildMode mode) CHECKED;
 /* The model as imported, with the present values of its parameters and statistics, for export; with `suffix`, of those
  * that have a state NAME.suffix, the values of that.  `given`: another model whose parameters are the session's, to be
  * filled instead; or NULL.  All processes call it; `out` NULL: this one has no use for it. */
