@@ -370,9 +370,9 @@ typedef struct {
     double loss_scale;                /* dynamic loss scale of this step, with "turns" the players' least; else NaN */
     int skipped; /* 1: a gradient was not finite, so nothing changed except a dynamic loss scale, which falls;
                   * with "turns" this holds for at least one player (dpx_trainer_group_skipped) */
-    /* Predictions, evaluation only (else NULL, 0): all outputs of the model that are not losses, whole and in the order
-     * of the batch, or with "output-device" each in the replicas' parts, as dpx_run gives them.  The trainer owns them;
-     * they are valid until its next call. */
+    /* Predictions, of evaluations and with DPX_KEEP_OUTPUTS (else NULL, 0): all outputs of the model that are not
+     * losses, whole and in the order of the batch, or with "output-device" each in the replicas' parts, as dpx_run
+     * gives them.  The trainer owns them; they are valid until its next call. */
     const dpx_tensor *outputs;
     int n_outputs;
     const dpx_log_value *log; /* log variables, lent until the next step's result is taken; NULL, 0: none */
@@ -528,6 +528,36 @@ DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 /* Makes the next batch the last of its accumulated group, however small: train_step then applies the group, with
  * "turns" like a complete one.  No effect without "accumulate".  In a world all processes call it. */
 DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
+
+/* A step in pieces.  backward computes the gradients of a batch and adds them to those gathered before; update applies
+ * them as one step; reset drops them.  Batches of different sizes weigh by their samples.  K times backward and one
+ * update give the bytes of a group of train_step with "accumulate" K, and may be mixed with it: backward never
+ * completes a group.  The result of backward has samples alone; loss, metric and norm of all gathered batches come with
+ * update.  reset does not undo running statistics and random numbers of the batches.
+ * DPX_INVALID: update without gathered gradients; train_step without "accumulate", save or end_epoch with some. */
+DPX_API dpx_status dpx_train_backward(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_train_backward_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                           dpx_result *out) DPX_CHECKED; /* as dpx_train_part */
+DPX_API dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+DPX_API dpx_status dpx_train_reset(dpx_trainer *t) DPX_CHECKED;
+/* Further results of the following training steps, as a bit mask; 0: none.  OUTPUTS: dpx_result.outputs as evaluations
+ * have them, computed in training mode with the parameters before the update; not from a call without `out`, nor from
+ * one that applies an accumulated group.  GRADIENTS: dpx_trainer_gradient reads those of the last step.  The next step
+ * of each shape is compiled again; numbers stay the same. */
+enum { DPX_KEEP_OUTPUTS = 1, DPX_KEEP_GRADIENTS = 2 };
+DPX_API dpx_status dpx_trainer_keep(dpx_trainer *t, unsigned what) DPX_CHECKED;
+/* Copies the gradient by a parameter to the tensor's data, whose type and shape must be the parameter's: the derivative
+ * of the mean loss over the gathered batches, before clipping and without a loss scale.  If none are gathered, that of
+ * the last step, until the next call of a step (GRADIENTS).  In a world all processes call it.  DPX_INVALID: there is
+ * none. */
+DPX_API dpx_status dpx_trainer_gradient(dpx_trainer *t, const char *parameter, const dpx_tensor *out) DPX_CHECKED;
+/* Sets the learning rate of a group (0: parameters without a group) for the following steps, in place of "lr", warm-up
+ * and schedule; NaN: these again.  Checkpoints keep it.  Nothing is compiled.  All processes call it; rank 0's number
+ * counts.  DPX_INVALID: no such group, or a number that is negative or infinite.
+ *
+ * Else a step reads only state: set_state changes momentum, means (EMA), "dpexec.step" or "dpexec.loss_scale" between
+ * steps.  All other settings are part of the compiled step: to change one, save, and resume a new trainer. */
+DPX_API dpx_status dpx_trainer_set_lr(dpx_trainer *t, int group, double lr) DPX_CHECKED;
 
 /* Ends an epoch: with "bn" average all replicas continue with the mean of their running statistics, which a following
  * evaluation uses, too.  DPX_INVALID within an accumulated group, unless "accumulate-across-epochs" is set.  In a world

@@ -23,12 +23,10 @@ static int evaluate_count_outputs(const dpx_trainer *t)
     return t->model->graph->n_output * (output_options(&t->options->build)->outputs_apart ? t->replicas : 1);
 }
 
-/* `measured`: outputs of the criterion are among them. */
-static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured)
+Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured)
 {
     if (!t->prediction && !(t->prediction = calloc((size_t)evaluate_count_outputs(t) + 1, sizeof *t->prediction)))
         return FAIL_NOMEM();
-    r->outputs = t->prediction;
     r->n_outputs = 0;
     for (int i = 0; i < n; i++) {
         const char *name = measured ? criterion_prediction(out[i].name) : out[i].name;
@@ -36,6 +34,7 @@ static Status give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor 
         if (name)
             view_output(&t->prediction[r->n_outputs++], &(NamedTensor){ name, out[i].tensor });
     }
+    r->outputs = r->n_outputs ? t->prediction : NULL;
     return ST_OK;
 }
 
@@ -58,7 +57,7 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
     r->samples = f.samples;
     TRY(measured_add(&t->measured, t, r, measured ? &step : NULL));
     log_values_add(&t->log_values, r);
-    TRY(give_predictions(t, r, out, n_out, measured));
+    TRY(trainer_give_predictions(t, r, out, n_out, measured));
     r->step = t->step;
     return ST_OK;
 }

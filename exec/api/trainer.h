@@ -80,6 +80,10 @@ struct dpx_trainer {
     const dpx_model *model;
     Options *options;
     Session *session;
+    double rate[1 + MAX_GROUPS]; /* that dpx_trainer_set_lr set; NaN: the schedule's */
+    unsigned keeps;              /* KEEP_: of training steps */
+    const NamedTensor *kept;     /* [n_kept] outputs of the training step that ended last; NULL: overwritten since */
+    int n_kept;
     DType dtype;                /* of parameters and of the learning rate */
     int replicas, devices;      /* in force, of all processes */
     int64_t step;               /* optimizer steps begun */
@@ -212,8 +216,27 @@ void log_values_add(LogValues *l, const dpx_result *r); /* to those of all evalu
 /* Views the outputs of the model among those of a step, in the model's order. */
 Status trainer_view_outputs(dpx_tensor *outputs, const dpx_trainer *t, const NamedTensor *out, int n_out) CHECKED;
 
-/* exec/api/trainer.c */
+/* Views the predictions among the outputs of a step; `measured`: outputs of the criterion are among them. */
+Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured) CHECKED;
+
+/* exec/api/train.c */
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
+/* E_INVALID: results of steps must be taken first, before a step whose result is given at once (`now`), or later. */
+Status trainer_check_room(const dpx_trainer *t, bool now) CHECKED;
+/* exec/api/gradients.c */
+/* The gradient by a parameter, whose type and shape `out` has: the mean over the gathered micro-batches, of the loss
+ * without its scale and before clipping; where none are gathered, that of the last step, if it was kept. */
+Status trainer_gradient(const dpx_trainer *t, const char *param, Tensor *out) CHECKED;
+
+/* exec/api/rates.c */
+/* The learning rate of a group in a step, counted from 0. */
+double trainer_rate(const dpx_trainer *t, int group, int64_t step);
+/* float64 [groups + 1], beside the state of a trainer some of whose rates are set; NaN: the schedule's. */
+#define RATES "dpexec.rates"
+Status trainer_keep_rates(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
+Status trainer_resume_rates(dpx_trainer *t, const Checkpoint *c) CHECKED;
+
+/* exec/api/trainer.c */
 /* Warns once that batches are weighed by their samples, where the model computes its loss itself; `what` adds them up.
  */
 void trainer_warn_of_weights(dpx_trainer *t, const char *what);

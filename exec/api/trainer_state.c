@@ -158,7 +158,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     const States *states = session_states(t->session);
 
     *n = 0;
-    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 6 + 2 * DPX_MAX_METRICS)))
+    if (!(*list = ARENA_NEW(a, NamedTensor, states_count(states) + 7 + 2 * DPX_MAX_METRICS)))
         return FAIL_NOMEM();
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);
@@ -170,6 +170,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
     TRY(trainer_keep_roles(a, t, *list, n));
     TRY(trainer_keep_decisions(a, t, *list, n));
     TRY(trainer_keep_observed(a, t, *list, n));
+    TRY(trainer_keep_rates(a, t, *list, n));
     return trainer_keep_trained(a, t, *list, n);
 }
 
@@ -187,7 +188,9 @@ static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *
     int n;
 
     if (t->pending)
-        return FAIL(E_INVALID, "a checkpoint in the middle of an accumulated group: call dpx_train_flush first");
+        return FAIL(E_INVALID,
+                    "a checkpoint in the middle of an accumulated group: call dpx_train_flush, dpx_train_update or "
+                    "dpx_train_reset first");
     TRY(trainer_know_states(t));
     TRY(collect_state(a, t, &list, &n));
     if (directory)
@@ -274,7 +277,8 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
         const char *name = c->tensor[i].name;
         const Value *v = model_state(t, name);
 
-        if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED) || !strncmp(name, TRAINED, strlen(TRAINED)))
+        if (!strcmp(name, CLASS_AXIS) || !strcmp(name, OBSERVED) || !strcmp(name, RATES) ||
+            !strncmp(name, TRAINED, strlen(TRAINED)))
             continue;
         TRY(states_find(states, name) ? states_set_file(states, c->file, i)
                                       : states_give_file(states, c->file, i, v && v->trainable));
@@ -282,6 +286,8 @@ static Status restore(dpx_trainer *t, const Checkpoint *c)
     t->n_resumed = states_count(states);
     t->step = c->step; /* not the state's, which counts no step that was skipped */
     t->pending = 0;
+    t->closes = false;
+    t->kept = NULL;
     return states_zero_transient(states);
 }
 
@@ -308,6 +314,7 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     TRY(keep_class_axis(t, c));
     TRY(trainer_compare_roles(t, a, c));
     TRY(trainer_resume_observed(t, c));
+    TRY(trainer_resume_rates(t, c));
     TRY(trainer_resume_trained(t, a, c));
     TRY(trainer_resume_decisions(t, c));
     if (!(copy = strdup(c->note)))

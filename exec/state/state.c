@@ -590,6 +590,15 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     return ST_OK;
 }
 
+Status states_get_partial(bool *here, const States *s, const State *st, int replica, void *data)
+{
+    *here = false;
+    for (int i = 0; i < st->n_copy && !*here; i++)
+        if ((*here = st->copy[i].replica < 0 || st->copy[i].replica == replica))
+            TRY(read_copy(s, st, &st->copy[i], data));
+    return ST_OK;
+}
+
 Status states_set(States *s, const char *name, const Tensor *t)
 {
     State *st;

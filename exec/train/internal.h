@@ -19,6 +19,7 @@ typedef struct Compiled {
     ReplicaReach reach;      /* of the replicas' parts; nothing: all have the whole's length */
     bool *kept;              /* [reach.replicas] which parts end there; NULL: there is no reach */
     bool means;              /* it reads the means of parameters */
+    unsigned keeps;          /* KEEP_: further outputs of a training step */
     Program *program;        /* of all, or of what shapes are known of; NULL: of nothing */
     int begun;               /* steps that have not ended, which need it */
     const Graph *graph;      /* of the program, else of the rest: whose inputs are given */
@@ -44,6 +45,7 @@ struct Session {
     InputShape *shape;         /* [model->n_input] given most recently; rank -1: never */
     const char *const *output; /* [n_output] that the caller reads by number */
     int n_output;
+    unsigned keeps; /* KEEP_: of following training steps */
     Trace *trace;
     SessionLog *log; /* may be NULL */
     void *log_user;
@@ -55,6 +57,8 @@ struct Session {
     ClassAxis class_axis;                   /* in force once it is decided; else what programs were built with */
 };
 
+/* The target among the inputs; NULL: it is not given (session_options.c). */
+const Tensor *session_given_target(const Session *s, const NamedTensor *in, int n_in);
 /* The options of a step for the shapes of the inputs that are given, which `*bound` holds; it is to be freed, on
  * failure too. */
 Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,

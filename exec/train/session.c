@@ -126,65 +126,6 @@ void session_free(Session *s)
 /* The pass after which a model is cut in two: before it, states and their layouts are decided for the whole model. */
 #define CUT_AFTER "layout-weights"
 
-/* The size that a given input has along the axis that the model's file names `symbol`; `absent`: none has such an axis.
- */
-static int64_t size_of_symbol(const Session *s, const char *symbol, const NamedTensor *in, int n_in, int64_t absent)
-{
-    for (int i = 0; symbol && i < s->model->n_input; i++) {
-        const Value *v = value(s->model, s->model->input[i]);
-        const Tensor *t = named_find(in, n_in, v->name);
-        const int axis = t ? symbol_axis(v->dim_param, v->shape->rank, symbol) : -1;
-
-        if (axis >= 0 && axis < t->shape.rank)
-            return t->shape.dim[axis];
-    }
-    return absent;
-}
-
-/* The shape of input i, which is not given and which predictions may not need: its last one, with the sizes of the
- * inputs that are given. */
-static Shape shape_beside(const Session *s, int i, const NamedTensor *in, int n_in)
-{
-    const Value *v = value(s->model, s->model->input[i]);
-    Shape shape = s->shape[i].shape.rank >= 0 ? s->shape[i].shape : *v->shape;
-
-    for (int k = 0; k < shape.rank && v->dim_param; k++)
-        shape.dim[k] = size_of_symbol(s, v->dim_param[k], in, n_in, shape.dim[k]);
-    return shape_known(&shape) ? shape : shape_unknown();
-}
-
-/* Lists the shapes of this step's inputs.  An input that is not given has the options' shape, else its last one: the
- * optimizer step after accumulation has no batch. */
-static InputShape *bind_shapes(Session *s, BuildMode mode, const NamedTensor *in, int n_in, int *n, bool *batch_known)
-{
-    InputShape *bound = calloc((size_t)s->model->n_input + (size_t)s->base.batch.n_input_shape + 1, sizeof *bound);
-
-    *n = 0;
-    *batch_known = mode == BUILD_CONTINUE; /* whose inputs are parts of a window */
-    if (mode == BUILD_CONTINUE)
-        return bound;
-    for (int i = 0; bound && i < s->model->n_input; i++) {
-        const Tensor *t = named_find(in, n_in, s->shape[i].name);
-
-        if (t)
-            s->shape[i].shape = t->shape;
-        else if (mode == BUILD_PREDICT)
-            s->shape[i].shape = shape_beside(s, i, in, n_in);
-        if (s->shape[i].shape.rank >= 0)
-            bound[(*n)++] = s->shape[i];
-    }
-    *batch_known = *n > 0;
-    for (int i = 0; bound && i < s->base.batch.n_input_shape; i++) {
-        bool given = false;
-
-        for (int k = 0; k < *n; k++)
-            given |= !strcmp(bound[k].name, s->base.batch.input_shape[i].name);
-        if (!given)
-            bound[(*n)++] = s->base.batch.input_shape[i];
-    }
-    return bound;
-}
-
 /* Runs the passes, and logs a summary and notes for the first program, for the first with micro-batches, and for the
  * first with lengths: later ones repeat them. */
 static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const PipelineOptions *how)
@@ -205,11 +146,6 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
     return st;
 }
 
-static const Tensor *given_target(const Session *s, const NamedTensor *in, int n_in)
-{
-    return named_find(in, n_in, s->base.target.target ? s->base.target.target : "target");
-}
-
 /* Lists the missing inputs of open shape if the passes failed because of a shape: they are why. */
 static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
 {
@@ -228,48 +164,6 @@ static Status explain_shapes(const Session *s, Status st, BuildMode mode, const 
 
 /* Are the states in pieces, which the interpreter has to put together? */
 static bool in_pieces(const Session *s) { return s->base.collectives.shard == SHARD_PARAMETERS; }
-
-static bool has_mean(const void *states, const char *param)
-{
-    char *name = NULL;
-    const bool has = asprintf(&name, "%s." EMA_SUFFIX, param) >= 0 && states_find(states, name);
-
-    free(name);
-    return has;
-}
-
-Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Compiled *c, const NamedTensor *in,
-                             int n_in)
-{
-    const Tensor *target = given_target(s, in, n_in);
-    bool batch_known;
-
-    build_parts_copy(opt, &s->base.build);
-    if (!(*bound = bind_shapes(s, c->mode, in, n_in, &opt->batch.n_input_shape, &batch_known)))
-        return FAIL_NOMEM();
-    opt->build.mode = c->mode;
-    opt->tokens = session_tokens(s, in, n_in);
-    opt->replicas.samples_each = c->samples_each;
-    opt->inputs.reach = c->reach.list;
-    opt->inputs.n_reach = c->reach.n;
-    opt->inputs.reach_kept = c->kept;
-    opt->update.has_mean = c->means ? has_mean : NULL;
-    opt->update.states = s->states;
-    if (target)
-        opt->target.target_shape = &target->shape;
-    if (s->class_axis.decided)
-        opt->target.class_axis = s->class_axis.axis;
-    opt->target.class_axis_found = &c->class_axis;
-    opt->batch.input_shape = *bound;
-    if (batch_known)
-        opt->batch.batch = 0;
-    opt->replicas.devices = s->devices.n;
-    if (!opt->replicas.replicas)
-        opt->replicas.replicas = s->devices.n;
-    opt->backend.backend = s->devices.group ? cuda_target(opt->types.precision, opt->backend.tf32)
-                                            : cpu_target(opt->types.precision, opt->backend.tf32, opt->backend.blocks);
-    return ST_OK;
-}
 
 /* Fills in the options of the part that is interpreted: one device and one replica, and the layouts of the states,
  * which programs share. */
@@ -420,7 +314,7 @@ static void take_class_axis(Session *s, const ClassAxis *found)
 /* Decides by the target's shape, if it is given, for a program that was compiled before any target was seen. */
 static Status decide_class_axis(Session *s, const Compiled *c, const NamedTensor *in, int n_in)
 {
-    const Tensor *target = given_target(s, in, n_in);
+    const Tensor *target = session_given_target(s, in, n_in);
     ClassAxis a = c->class_axis;
 
     if (!target)
@@ -498,6 +392,16 @@ static const ReplicaReach *reach_of(const Session *s, BuildMode mode)
     return mode == BUILD_APPLY ? &none : &s->reach;
 }
 
+/* Micro-batches have no gradients but their sums; an update after them has no predictions. */
+static unsigned keeps_of(const Session *s, BuildMode mode)
+{
+    const unsigned outputs = MODES_LEARN >> mode & 1 ? KEEP_OUTPUTS : 0;
+
+    return s->keeps & (outputs | (MODES_UPDATE >> mode & 1 ? KEEP_GRADIENTS : 0));
+}
+
+void session_set_keeps(Session *s, unsigned keeps) { s->keeps = keeps; }
+
 /* The number of updates done; where players count their own, the smallest. */
 static int64_t count_updates(const Session *s)
 {
@@ -573,6 +477,7 @@ static Status session_compile(Compiled **out, Session *s, BuildMode mode, bool m
     c->mode = mode;
     c->samples_each = each_of(s, mode);
     c->means = means;
+    c->keeps = keeps_of(s, mode);
     if ((st = compile_step(s, c, in, n_in))) {
         compiled_free(c);
         return st;
@@ -622,8 +527,9 @@ static Compiled **session_find(Session *s, BuildMode mode, bool means, const Nam
 {
     Compiled **at = &s->compiled;
 
-    while (*at && ((*at)->samples_each != each_of(s, mode) || (*at)->means != means ||
-                   !reach_same(&(*at)->reach, reach_of(s, mode)) || !suits(*at, mode, in, n_in, partly)))
+    while (*at &&
+           ((*at)->samples_each != each_of(s, mode) || (*at)->means != means || (*at)->keeps != keeps_of(s, mode) ||
+            !reach_same(&(*at)->reach, reach_of(s, mode)) || !suits(*at, mode, in, n_in, partly)))
         at = &(*at)->next;
     return at;
 }

@@ -84,6 +84,10 @@ Status session_set_window(Session *s, int64_t window) CHECKED;
  * back. */
 void session_keep_programs(Session *s, int most);
 int session_count_programs(const Session *s);
+/* Further outputs of the following training steps: predictions (passes/train/criterion.h), and gradients as "grad:NAME"
+ * of steps that update. */
+enum { KEEP_OUTPUTS = 1, KEEP_GRADIENTS = 2 };
+void session_set_keeps(Session *s, unsigned keeps);
 /* Gives every replica so many samples in the following steps, until none are left; 0: as the options say. */
 int64_t session_samples_each(const Session *s);
 void session_set_samples_each(Session *s, int64_t samples);

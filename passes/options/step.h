@@ -10,6 +10,7 @@ typedef struct BuildOptions BuildOptions;
 typedef struct StepOptions {
     uint64_t seed;
     bool keep_gradients;  /* outputs "grad:NAME" stay in the graph (--verify) */
+    bool keep_outputs;    /* training steps have the model's outputs that are no losses, as evaluations have */
     bool file_modes;      /* in inference, operators that training changes keep the mode that the file gives them */
     bool standard;        /* a step in operators of ai.onnx alone (passes/train/standard.c) */
     const char *in_force; /* the options that a --compat system stands for, for the report; NULL: none */

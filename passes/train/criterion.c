@@ -23,6 +23,7 @@
 #include "passes/batch_axis.h"
 #include "passes/options/batch.h"
 #include "passes/options/recipes.h"
+#include "passes/options/step.h"
 #include "passes/options/target.h"
 #include "passes/options/update.h"
 #include "passes/report.h"
@@ -685,7 +686,7 @@ static bool is_ours(const char *output)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (is_group_name(output, others[i]))
             return true;
-    return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM);
+    return begins(output, OUT_LOG_PREFIX) || begins(output, OUT_GRAD_NORM) || begins(output, OUT_GRAD_PREFIX);
 }
 
 const char *criterion_prediction(const char *output)
@@ -713,12 +714,13 @@ Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *
                : FAIL(E_INVALID, "--loss output:%s: the model has no such output; it has %s", o->loss_args, list);
 }
 
-/* Keeps only predictions, and those only in evaluation; one named like an output of ours gets OUT_MODEL_PREFIX. */
+/* Keeps only wanted predictions; one that is named like an output of ours gets OUT_MODEL_PREFIX. */
 static Status drop_outputs(Criterion *c, const bool *is_loss)
 {
+    const bool wanted = mode_in(c->opt, 1u << BUILD_EVAL | (step_options(c->opt)->keep_outputs ? MODES_LEARN : 0));
     int kept = 0;
 
-    for (int i = 0; build_mode(c->opt) == BUILD_EVAL && i < c->g->n_output; i++) {
+    for (int i = 0; wanted && i < c->g->n_output; i++) {
         Output o = c->g->output[i];
 
         if (is_loss[i])

@@ -173,6 +173,18 @@ typedef struct {
     X(result_trainer, "dpx_train_result: trainer", dpx_train_result(NULL, &a->r))                                      \
     X(result_out, "dpx_train_result: out", dpx_train_result(a->t, NULL))                                               \
     X(flush_trainer, "dpx_train_flush: trainer", dpx_train_flush(NULL, &a->r))                                         \
+    X(backward_trainer, "dpx_train_backward: trainer", dpx_train_backward(NULL, a->b.tensor, 2, &a->r))                \
+    X(backward_batch, "the batch is NULL", dpx_train_backward(a->t, NULL, 2, &a->r))                                   \
+    X(backward_part, "dpx_train_backward_part: trainer",                                                               \
+      dpx_train_backward_part(NULL, SAMPLES, a->b.tensor, 2, &a->r))                                                   \
+    X(update_trainer, "dpx_train_update: trainer", dpx_train_update(NULL, &a->r))                                      \
+    X(update_nothing, "no gradients are gathered", dpx_train_update(a->t, &a->r))                                      \
+    X(reset_trainer, "dpx_train_reset: trainer", dpx_train_reset(NULL))                                                \
+    X(keep_trainer, "dpx_trainer_keep: trainer", dpx_trainer_keep(NULL, 0))                                            \
+    X(gradient_trainer, "dpx_trainer_gradient: trainer", dpx_trainer_gradient(NULL, "x", a->b.tensor))                 \
+    X(gradient_name, "dpx_trainer_gradient: parameter", dpx_trainer_gradient(a->t, NULL, a->b.tensor))                 \
+    X(gradient_out, "dpx_trainer_gradient: out", dpx_trainer_gradient(a->t, "x", NULL))                                \
+    X(rate_trainer, "dpx_trainer_set_lr: trainer", dpx_trainer_set_lr(NULL, 0, 1))                                     \
     X(close_trainer, "dpx_trainer_close_group: trainer", dpx_trainer_close_group(NULL))                                \
     X(epoch_trainer, "dpx_trainer_end_epoch: trainer", dpx_trainer_end_epoch(NULL))                                    \
     X(parallel_keep, "data_parallel: keep", dpx_data_parallel(NULL, a->m, a->b.tensor, 1, NULL, 0, 0, a->out, 1))      \

@@ -169,9 +169,10 @@ static void check_result(const dpx_result *r)
 static void step(Calls *c)
 {
     static dpx_status (*const call[])(dpx_trainer *, const dpx_tensor *, int,
-                                      dpx_result *) = { dpx_train_step, dpx_val_step, dpx_test_step };
+                                      dpx_result *) = { dpx_train_step, dpx_val_step, dpx_test_step,
+                                                        dpx_train_backward };
     dpx_trainer *t = c->trainer[slot(c)];
-    const unsigned which = next(c) % 3;
+    const unsigned which = next(c) % 4;
     const int n = make_batch(c);
     dpx_result r;
     dpx_status st;
@@ -201,7 +202,11 @@ static void tell_trainer(Calls *c)
     dpx_metric m;
     dpx_part part;
 
-    switch (next(c) % 10) {
+    switch (next(c) % 14) {
+    case 10: told(dpx_train_update(t, &r)); break;
+    case 11: told(dpx_train_reset(t)); break;
+    case 12: told(dpx_trainer_set_lr(t, (int)(next(c) % 3), next(c) & 1 ? NAN : 0.5)); break;
+    case 13: told(dpx_trainer_keep(t, next(c) % 5)); break;
     case 0: told(dpx_train_flush(t, &r)); break;
     case 1: told(dpx_train_result(t, &r)); break;
     case 2: told(dpx_trainer_close_group(t)); break;
@@ -231,8 +236,9 @@ static void move_state(Calls *c)
         c->tensor[0] =
             (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank, .data = calloc(1, bytes) };
         memcpy(c->tensor[0].dim, info.dim, sizeof info.dim);
-        told(set ? dpx_trainer_set_state(t, info.name, &c->tensor[0])
-                 : dpx_trainer_get_state(t, info.name, &c->tensor[0]));
+        told(set           ? dpx_trainer_set_state(t, info.name, &c->tensor[0])
+             : next(c) & 1 ? dpx_trainer_gradient(t, info.name, &c->tensor[0])
+                           : dpx_trainer_get_state(t, info.name, &c->tensor[0]));
         c->tensor[0].name = NULL;
         return;
     }
