@@ -145,6 +145,13 @@ DPX_API dpx_status dpx_options_copy(dpx_options **out, const dpx_options *option
  * inputs and outputs are then those of the whole.  "input-value" makes inputs constants.  Give the same options to the
  * model's trainer; dpx_trainer_export writes the model without the joined graphs. */
 DPX_API dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *options) DPX_CHECKED;
+/* Reads `bytes` bytes, from byte `offset` on, of the external data that a tensor of the model names by `location`: a
+ * relative path without "..".  Any status but DPX_OK ends the load with it. */
+typedef dpx_status dpx_external_fn(void *user, const char *location, uint64_t offset, size_t bytes, void *to);
+/* dpx_model_load_within of a model in memory, which is read only during the call.  `name` stands in messages;
+ * `options`: NULL: the defaults; `external`: NULL: a model with external data is DPX_UNSUPPORTED. */
+DPX_API dpx_status dpx_model_load_memory(dpx_model **out, const void *data, size_t bytes, const char *name,
+                                         const dpx_options *options, dpx_external_fn *external, void *user) DPX_CHECKED;
 /* For example ("lr", "0.1"), ("freeze", "backbone.*"), ("head", "5").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
 DPX_API dpx_status dpx_options_check(const dpx_options *options) DPX_CHECKED; /* lists all contradictions */
@@ -634,6 +641,19 @@ DPX_API dpx_status dpx_checkpoint_remove(const char *directory, int64_t step) DP
  * operator in training mode, no dropout or stochastic depth.  Other random operators stay. */
 DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
 
+/* Models and checkpoints to and from functions, which receive or give bytes in one or more pieces.  Any status but
+ * DPX_OK ends the call with it. */
+typedef dpx_status dpx_sink_fn(void *user, const void *bytes, size_t n);
+typedef dpx_status dpx_source_fn(void *user, void *to, size_t room, size_t *n); /* sets *n, at most room; 0: the end */
+/* The bytes that dpx_trainer_export writes.  DPX_UNSUPPORTED: more than 2 GiB, which need files. */
+DPX_API dpx_status dpx_trainer_export_to(dpx_trainer *t, dpx_sink_fn *write, void *user) DPX_CHECKED;
+/* The files of a checkpoint, with the bytes that dpx_trainer_save writes, as a tar archive: unpacked below a directory
+ * it is a checkpoint there.  In a world as save and export; `write` NULL: takes part. */
+DPX_API dpx_status dpx_trainer_save_to(dpx_trainer *t, dpx_sink_fn *write, void *user, const char *note) DPX_CHECKED;
+/* dpx_trainer_resume from such an archive, which needs room for it below $TMPDIR or /tmp.  DPX_IO: the stream is cut
+ * off, is something else, or does not have its digests; then nothing changes. */
+DPX_API dpx_status dpx_trainer_load_from(dpx_trainer *t, dpx_source_fn *read, void *user, char **note) DPX_CHECKED;
+
 /* ---- samples of any structure (docs/ragged.md) ---- */
 
 /* A tensor, a list or a map of data, or a container, which sets how its content becomes part of a batch.  It is
@@ -696,6 +716,38 @@ DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replic
 DPX_API dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
+
+/* ---- inference by many threads ---- */
+
+/* A model and weights of its own.  Any number of threads may call dpx_predict, dpx_predictor_warm and
+ * dpx_predictor_take at once; the trainer of a take is used by the calling thread.  Threads that predict at the same
+ * time have activations of their own and share the weights. */
+typedef struct dpx_predictor dpx_predictor;
+/* A predictor of a model's own weights (trainer NULL), or with a copy of a trainer's present ones; model NULL: the
+ * trainer's.  `options` has one device, of which each caller at the same time gets as many threads; NULL: the trainer's
+ * options on one processor core.  Options of training have no effect. */
+DPX_API dpx_status dpx_predictor_create(dpx_predictor **out, const dpx_model *model, dpx_trainer *trainer,
+                                        const dpx_options *options) DPX_CHECKED;
+DPX_API void dpx_predictor_free(dpx_predictor *predictor); /* after all calls have returned */
+/* Copies the trainer's present weights, by name, as dpx_run reads them (with "eval-weights" ema, the means).  It waits
+ * for calls under way, and holds back others only while it copies: each prediction is of one set of weights.  In a
+ * world all processes call it, each with a predictor of its own.  DPX_INVALID: a parameter of the trainer is a constant
+ * of the predictor, or its states are not known before the first call (dpx_predictor_warm). */
+DPX_API dpx_status dpx_predictor_take(dpx_predictor *predictor, dpx_trainer *trainer) DPX_CHECKED;
+/* The outputs for a batch of inputs, given as in dpx_run, in evaluation mode: a map from names to tensors, to be freed
+ * with dpx_data_free.  The bytes are those of dpx_run on the same kind of device.  The first call of new shapes in each
+ * of the threads at the same time compiles. */
+DPX_API dpx_status dpx_predict(dpx_predictor *predictor, const dpx_tensor *inputs, int n,
+                               dpx_data **outputs) DPX_CHECKED;
+/* Makes `callers` calls with these inputs, so that later so many at the same time need not compile their shapes. */
+DPX_API dpx_status dpx_predictor_warm(dpx_predictor *predictor, int callers, const dpx_tensor *inputs,
+                                      int n) DPX_CHECKED;
+/* The model, in evaluation mode, with gradients of its output `of`, to be run by a predictor, which may take a
+ * trainer's weights.  `with_respect_to` lists inputs and parameters, "x,w"; their gradients are outputs "NAME.grad". An
+ * output of several elements is multiplied by a new input "seed" of its shape; the gradients are those of the sum.  The
+ * model is in operators of ai.onnx alone (graph-transform --gradient-of).  `options` NULL: the defaults. */
+DPX_API dpx_status dpx_model_gradient(dpx_model **out, const dpx_model *model, const dpx_options *options,
+                                      const char *of, const char *with_respect_to) DPX_CHECKED;
 
 /* Runs any model, also one whose control flow, sequences or shapes depend on data (for which loading or running returns
  * DPX_UNSUPPORTED); see docs/onnx.md.  The reference kernels compute it node by node in one thread, except parts with

@@ -329,7 +329,7 @@ static Status write_training(const Graph *model, const OnnxModel *onnx, const Ar
         return FAIL(E_INVALID, "--training-info: give -o FILE.onnx");
     st = (arena = arena_create()) ? ST_OK : FAIL_NOMEM();
     if (!st && follows_file(&o->build) && !(st = options_operators(&own, arena, o)))
-        st = plan_import_given(&given, &given_onnx, a->positional[0], interp_any, &own, &o->build);
+        st = plan_import_given(&given, &given_onnx, a->positional[0], NULL, interp_any, &own, &o->build);
     if (!st)
         st = transform_write_training(model, given, onnx, o, args_has(a, "standard"), path);
     graph_free(given);
@@ -361,7 +361,7 @@ static Status read_attached(Graph **out, OnnxModel **onnx, const char *path, con
     Graph *model, *attached = NULL;
     Status st;
 
-    TRY(plan_import(&model, onnx, path, follows_file(&o->build) ? interp_any : interp_node, own, &o->build));
+    TRY(plan_import(&model, onnx, path, NULL, follows_file(&o->build) ? interp_any : interp_node, own, &o->build));
     st = attaches_graphs(o) ? ST_OK : plan_check_members(*onnx, &o->build);
     st = st ? st : attach_graphs(&attached, model, *onnx, o, own);
     if (st || attached)

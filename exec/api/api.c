@@ -271,8 +271,8 @@ Status model_check_attached(const dpx_model *m, const Options *o)
     return check_attached("input-value", m->input_value, given_values(o));
 }
 
-/* `o` may be NULL. */
-static Status read_model(dpx_model *m, const char *path, const Options *o)
+/* `memory`, `o` may be NULL. */
+static Status read_model(dpx_model *m, const char *path, const OnnxMemory *memory, const Options *o)
 {
     const bool computes = o && follows_file(&o->build);
     Arena *a = arena_create();
@@ -282,13 +282,14 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     if (!st && o && !(st = hold_operators(m, o)))
         st = options_operators(&own, a, o);
     if (!st)
-        st = plan_import(&m->graph, &m->onnx, path, computes ? interp_any : interp_node, &own, o ? &o->build : NULL);
+        st = plan_import(&m->graph, &m->onnx, path, memory, computes ? interp_any : interp_node, &own,
+                         o ? &o->build : NULL);
     if (!st && o && !attaches_graphs(o)) /* their graphs may have these inputs */
         st = plan_check_members(m->onnx, &o->build);
     if (!st && computes) { /* what is exported is the model without the training step of its file */
         onnx_model_free(m->onnx);
         m->onnx = NULL;
-        st = plan_import_given(&m->given, &m->onnx, path, interp_any, &own, &o->build);
+        st = plan_import_given(&m->given, &m->onnx, path, memory, interp_any, &own, &o->build);
     }
     if (!st)
         st = api_attach(m, o, &own);
@@ -300,7 +301,7 @@ static Status read_model(dpx_model *m, const char *path, const Options *o)
     return st ? st : plan_explain(m->graph, find_state(m, o ? memory_options(&o->build)->plan_memory : 0));
 }
 
-static dpx_status api_load(dpx_model **out, const char *path, const Options *o)
+static dpx_status api_load(dpx_model **out, const char *path, const OnnxMemory *memory, const Options *o)
 {
     dpx_model *m;
     Status st;
@@ -308,7 +309,7 @@ static dpx_status api_load(dpx_model **out, const char *path, const Options *o)
     if (!(m = calloc(1, sizeof *m)))
         return (dpx_status)FAIL_NOMEM();
     m->users = 1;
-    st = read_model(m, path, o);
+    st = read_model(m, path, memory, o);
     if (st) {
         dpx_model_free(m);
         return (dpx_status)st;
@@ -321,7 +322,7 @@ dpx_status dpx_model_load(dpx_model **out, const char *path)
 {
     NEED(out, "out");
     NEED(path, "path");
-    return api_load(out, path, NULL);
+    return api_load(out, path, NULL, NULL);
 }
 
 dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_options *o)
@@ -329,7 +330,31 @@ dpx_status dpx_model_load_within(dpx_model **out, const char *path, const dpx_op
     NEED(out, "out");
     NEED(path, "path");
     NEED(o, "options");
-    return api_load(out, path, (const Options *)o);
+    return api_load(out, path, NULL, (const Options *)o);
+}
+
+/* The caller's function, and its data. */
+typedef struct {
+    dpx_external_fn *read;
+    void *user;
+} ExternalReader;
+
+static Status read_external(void *user, const char *location, size_t offset, size_t bytes, void *to)
+{
+    const ExternalReader *r = user;
+
+    return (Status)r->read(r->user, location, offset, bytes, to);
+}
+
+dpx_status dpx_model_load_memory(dpx_model **out, const void *data, size_t bytes, const char *name,
+                                 const dpx_options *o, dpx_external_fn *external, void *user)
+{
+    ExternalReader reader = { external, user };
+    const OnnxMemory memory = { data, bytes, external ? read_external : NULL, &reader };
+
+    NEED(out, "out");
+    NEED(data, "data");
+    return api_load(out, name ? name : "the model in memory", &memory, (const Options *)o);
 }
 
 /* The index-th value of this kind, or NO_VALUE. */

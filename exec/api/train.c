@@ -51,7 +51,7 @@ static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, Session
         TRY(trainer_agree_states(t));
     }
     TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
-    t->states_known |= mode >= BUILD_TRAIN || !has_loss(&t->options->build);
+    t->states_known |= MODES_UPDATE >> mode & 1 || !has_loss(&t->options->build);
     return ST_OK;
 }
 

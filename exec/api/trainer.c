@@ -236,7 +236,8 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
     return ST_OK;
 }
 
-static Status trainer_create(dpx_trainer *t, const dpx_options *options)
+/* `beside`: whose states it has; NULL: it has its own. */
+static Status trainer_create(dpx_trainer *t, const dpx_options *options, const dpx_trainer *beside)
 {
     DeviceList devices;
     DType dtype;
@@ -258,6 +259,8 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     t->devices = devices.n * world_size(trainer_world(t));
     t->replicas = replicas ? replicas : t->devices;
     TRY(session_create(&t->session, t->model->graph, &t->options->build, &devices, forward_log, t));
+    if (beside)
+        session_share_states(t->session, beside->session);
     TRY(batch_expect(t));
     TRY(trainer_number_outputs(t));
     session_set_ways(t->session, &t->options->ways);
@@ -267,29 +270,39 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options)
     return trainer_replicate(t, &t->options->replication);
 }
 
-dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
-                              void *user)
+static Status trainer_make(dpx_trainer **out, const dpx_model *model, const dpx_options *options,
+                           const dpx_trainer *beside, dpx_log_fn *log, void *user)
 {
-    dpx_trainer *t;
+    dpx_trainer *t = calloc(1, sizeof *t);
     Status st;
 
-    NEED(out, "out");
-    NEED(model, "model");
-    NEED(options, "options");
-    if (!(t = calloc(1, sizeof *t)))
-        return (dpx_status)FAIL_NOMEM();
+    if (!t)
+        return FAIL_NOMEM();
     t->model = model_keep(model);
     t->log = log;
     t->log_user = user;
     trainer_forget_observed(t);
     for (int k = 0; k <= MAX_GROUPS; k++)
         t->rate[k] = NAN;
-    if ((st = trainer_share_failure(t, trainer_create(t, options)))) {
+    if ((st = trainer_share_failure(t, trainer_create(t, options, beside))))
         dpx_trainer_free(t);
-        return (dpx_status)st;
-    }
-    *out = t;
-    return DPX_OK;
+    else
+        *out = t;
+    return st;
+}
+
+Status trainer_create_beside(dpx_trainer **out, const dpx_model *model, const Options *o, const dpx_trainer *beside)
+{
+    return trainer_make(out, model, (const dpx_options *)o, beside, NULL, NULL);
+}
+
+dpx_status dpx_trainer_create(dpx_trainer **out, const dpx_model *model, const dpx_options *options, dpx_log_fn *log,
+                              void *user)
+{
+    NEED(out, "out");
+    NEED(model, "model");
+    NEED(options, "options");
+    return (dpx_status)trainer_make(out, model, options, NULL, log, user);
 }
 
 const char *dpx_trainer_option(const dpx_trainer *t, const char *name)
@@ -433,22 +446,37 @@ static Status join_preprocess(Graph **g, int *opset, const dpx_trainer *t)
     return ST_OK;
 }
 
-static Status export_model(dpx_trainer *t, const char *path)
+Status trainer_export_graph(Graph **out, ExportOptions *how, dpx_trainer *t)
 {
-    ExportOptions how = { .plain = true, .model = t->model->onnx };
     Graph *g;
     Status st;
 
     if (trainer_know_states(t) == E_NOMEM) /* which of its constants are trained is marked where that is known */
         return E_NOMEM;
-    TRY(session_model(path ? &g : NULL, t->session, t->model->given, t->options->export_ema ? EMA_SUFFIX : NULL));
-    if (!path)
+    TRY(session_model(out ? &g : NULL, t->session, t->model->given, t->options->export_ema ? EMA_SUFFIX : NULL));
+    if (!out)
         return ST_OK;
+    *how = (ExportOptions){ .plain = true, .model = t->model->onnx };
     st = inference_make(g);
     if (!st && t->options->export_preprocess)
-        st = join_preprocess(&g, &how.opset, t);
-    if (!st)
-        st = onnx_export_file(g, &how, path);
+        st = join_preprocess(&g, &how->opset, t);
+    if (st)
+        graph_free(g);
+    else
+        *out = g;
+    return st;
+}
+
+static Status export_model(dpx_trainer *t, const char *path)
+{
+    ExportOptions how;
+    Graph *g;
+    Status st;
+
+    TRY(trainer_export_graph(path ? &g : NULL, &how, t));
+    if (!path)
+        return ST_OK;
+    st = onnx_export_file(g, &how, path);
     graph_free(g);
     return st;
 }

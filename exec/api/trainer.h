@@ -104,7 +104,7 @@ struct dpx_trainer {
     uint64_t given;        /* digest of the values that resuming and setting gave to states that may be in pieces */
     bool agreed;           /* all processes of the world have rank 0's state, as far as there is any */
     int64_t bytes_resumed; /* that this process has read of checkpoints */
-    bool states_known;     /* a training step was begun, or the states are foreseen */
+    bool states_known;     /* an update was begun, or the states are foreseen */
     bool resumed;          /* no step has trained since: the first one checks that the checkpoint is of this run */
     bool warned_of_weights;                 /* how batches are weighed whose loss the model computes */
     bool averaged;                          /* running statistics are, since the last batch that was trained */
@@ -237,6 +237,12 @@ Status trainer_keep_rates(Arena *a, const dpx_trainer *t, NamedTensor *list, int
 Status trainer_resume_rates(dpx_trainer *t, const Checkpoint *c) CHECKED;
 
 /* exec/api/trainer.c */
+/* A trainer for inference that reads the states of another, of equal model and options, which must outlive it; NULL: it
+ * has its own. */
+Status trainer_create_beside(dpx_trainer **out, const dpx_model *model, const Options *o,
+                             const dpx_trainer *beside) CHECKED;
+/* The model as dpx_trainer_export writes it, and how; `out` NULL: another process writes it. */
+Status trainer_export_graph(Graph **out, ExportOptions *how, dpx_trainer *t) CHECKED;
 /* Warns once that batches are weighed by their samples, where the model computes its loss itself; `what` adds them up.
  */
 void trainer_warn_of_weights(dpx_trainer *t, const char *what);
@@ -272,6 +278,8 @@ Status trainer_agree_observed(Facts *f, const dpx_trainer *t) CHECKED;
 /* Lists the states before the first step has compiled them.  E_INVALID: that cannot be done without the sizes of a
  * batch. */
 Status trainer_know_states(dpx_trainer *t) CHECKED;
+/* Writes a checkpoint to a folder, or to a stream; both NULL: takes part in reading what another process writes. */
+Status trainer_save(dpx_trainer *t, Arena *a, const char *directory, FILE *to, const char *note) CHECKED;
 /* Before the first step, and the first after the state was set or programs have more of it: all processes get rank 0's.
  * E_INVALID lists how the steps done, the names, types and shapes of the states, and the constants differ. */
 Status trainer_agree_states(dpx_trainer *t) CHECKED;

@@ -180,8 +180,7 @@ static Status read_kept(void *user, const NamedTensor *wanted, void *to)
     return states_get(user, wanted->name, &(Tensor){ wanted->tensor.dtype, wanted->tensor.shape, to });
 }
 
-/* Writes a checkpoint to `directory`; NULL: takes part in reading what another process writes. */
-static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *note)
+Status trainer_save(dpx_trainer *t, Arena *a, const char *directory, FILE *to, const char *note)
 {
     States *states = session_states(t->session);
     NamedTensor *list;
@@ -195,6 +194,8 @@ static Status save(dpx_trainer *t, Arena *a, const char *directory, const char *
     TRY(collect_state(a, t, &list, &n));
     if (directory)
         return checkpoint_write(directory, t->step, list, n, read_kept, states, note);
+    if (to)
+        return checkpoint_write_stream(to, t->step, list, n, read_kept, states, note);
     for (int i = 0; i < n; i++)
         if (!list[i].tensor.data)
             TRY(read_kept(states, &list[i], NULL));
@@ -210,7 +211,7 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
     if (!trainer_has_peers(t))
         NEED(directory, "directory");
     world_set_purpose(trainer_world(t), "the checkpoint of step %" PRId64, t->step);
-    st = (a = arena_create()) ? save(t, a, directory, note) : FAIL_NOMEM();
+    st = (a = arena_create()) ? trainer_save(t, a, directory, NULL, note) : FAIL_NOMEM();
     arena_free(a);
     return (dpx_status)st;
 }

@@ -363,7 +363,7 @@ static Status run_model(Check *t, const char *model, RunMode mode)
     read.eval = interp_node;
     read.members = read_members;
     read.members_user = t;
-    TRY(plan_import_as(&t->graph, &t->onnx, model, &read, o));
+    TRY(plan_import_as(&t->graph, &t->onnx, model, NULL, &read, o));
     return run_session(t, mode);
 }
 

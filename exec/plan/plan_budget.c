@@ -52,10 +52,10 @@ static void plan_budget_give_inputs(ImportOptions *how, const BuildOptions *o)
     how->input_value_user = (void *)(uintptr_t)o;
 }
 
-Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                   const BuildOptions *o)
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory, Evaluator eval,
+                   const OperatorList *own, const BuildOptions *o)
 {
-    return plan_import_as(out, onnx, path,
+    return plan_import_as(out, onnx, path, memory,
                           &(ImportOptions){ .eval = eval,
                                             .own = own,
                                             .members = o ? find_members : NULL,
@@ -64,15 +64,15 @@ Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator ev
                           o);
 }
 
-Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                         const BuildOptions *o)
+Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory, Evaluator eval,
+                         const OperatorList *own, const BuildOptions *o)
 {
     RecipeOptions recipes = *recipe_options(o);
     BuildOptions alone = *o;
 
     recipes.optimizer = NULL;
     alone.recipes = &recipes;
-    return plan_import_as(out, onnx, path,
+    return plan_import_as(out, onnx, path, memory,
                           &(ImportOptions){ .eval = eval,
                                             .own = own,
                                             .members = find_members,
@@ -81,19 +81,22 @@ Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evalua
                           &alone);
 }
 
-Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as, const BuildOptions *o)
+Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory,
+                      const ImportOptions *as, const BuildOptions *o)
 {
-    const MemoryOptions *memory = o ? memory_options(o) : NULL;
-    MemoryBudget *b = plan_budget(memory ? memory->plan_memory : 0);
+    const MemoryOptions *limits = o ? memory_options(o) : NULL;
+    MemoryBudget *b = plan_budget(limits ? limits->plan_memory : 0);
     ImportOptions how = *as;
     Status st;
 
     how.budget = b;
-    how.max_nodes = memory ? memory->max_nodes : 0;
+    how.max_nodes = limits ? limits->max_nodes : 0;
     how.training = o && follows_file(o);
     how.seed = o ? step_options(o)->seed : 0;
     plan_budget_give_inputs(&how, o);
-    st = b ? onnx_import_file(out, onnx, path, &how) : FAIL_NOMEM();
+    st = !b       ? FAIL_NOMEM()
+         : memory ? onnx_import_memory(out, onnx, memory, path, &how)
+                  : onnx_import_file(out, onnx, path, &how);
     st = memory_budget_explain(b, st);
     memory_budget_free(b); /* the graph holds it */
     return st;

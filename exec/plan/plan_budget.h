@@ -11,18 +11,19 @@
 /* Makes a budget of `bytes`; 0: half of the machine's memory or of this process's cgroup, whichever is less.  NULL when
  * out of memory. */
 MemoryBudget *plan_budget(int64_t bytes);
-/* Imports a model file within a budget of its own.  `o` (NULL: defaults) gives the budget, the maximal number of nodes,
- * the values of inputs and the members of sequences.  `own`, the embedder's operators, must outlive the graph. */
-Status plan_import(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                   const BuildOptions *o) CHECKED;
+/* Imports a model within a budget of its own: that of the file `path`, or the one in memory (NULL: none), which
+ * messages call `path`.  `o` (NULL: defaults) gives the budget, the maximal number of nodes, the values of inputs and
+ * the members of sequences.  `own`, the embedder's operators, must outlive the graph. */
+Status plan_import(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory, Evaluator eval,
+                   const OperatorList *own, const BuildOptions *o) CHECKED;
 /* Does the same for a file whose training_info is followed: the model without its training step, with the initial
  * values that training_info computes. */
-Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, Evaluator eval, const OperatorList *own,
-                         const BuildOptions *o) CHECKED;
+Status plan_import_given(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory, Evaluator eval,
+                         const OperatorList *own, const BuildOptions *o) CHECKED;
 /* Does the same with the import options `as`, whose `budget`, `max_nodes`, `training`, `seed` and values of inputs are
  * set from `o`. */
-Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const ImportOptions *as,
-                      const BuildOptions *o) CHECKED;
+Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const OnnxMemory *memory,
+                      const ImportOptions *as, const BuildOptions *o) CHECKED;
 /* Checks that each input in --input-members is a sequence or optional in this file.  E_INVALID lists those that are
  * not. */
 Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o) CHECKED;

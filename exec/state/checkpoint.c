@@ -22,10 +22,7 @@
 #include "graph/base/foreign.h"
 #include "graph/base/jsontext.h"
 
-#define STATE_FILE "state.safetensors"
-#define DIGEST_FILE "state.digests"
-#define MANIFEST_FILE "manifest.json"
-#define FINAL "step-"
+#define FINAL STEP_FOLDER
 #define ASIDE ".old-step-"
 #define TEMPORARY ".tmp-" /* + process id + "-" + step */
 enum { FORMAT = 1, HASH_TEXT = 33 };
@@ -112,12 +109,13 @@ static void remove_folder(const char *path)
 
 /* ---- writing ---- */
 
-static Status write_manifest(const char *folder, int64_t step, const char *note, int64_t bytes, const TensorDigests *d)
+Status checkpoint_manifest(char **out, int64_t step, const char *note, int64_t bytes, const TensorDigests *d)
 {
-    char path[PATH_MAX], hash[HASH_TEXT], of_digests[HASH_TEXT], of_note[HASH_TEXT], *text;
+    char hash[HASH_TEXT], of_digests[HASH_TEXT], of_note[HASH_TEXT];
     json_t *root;
-    Status st;
 
+    if (!utf8_valid(note))
+        return FAIL(E_INVALID, "the note of a checkpoint is not UTF-8");
     hash_text_of(hash, d->whole);
     hash_text_of(of_digests, XXH3_128bits(d->piece, d->n * sizeof *d->piece));
     hash_note(of_note, step, note);
@@ -125,10 +123,19 @@ static Status write_manifest(const char *folder, int64_t step, const char *note,
                      (json_int_t)step, "note", note, "note_xxh3_128", of_note, "files", STATE_FILE, "bytes",
                      (json_int_t)bytes, "xxh3_128", hash, DIGEST_FILE, "bytes", (json_int_t)(d->n * sizeof *d->piece),
                      "xxh3_128", of_digests, "block", TENSOR_BLOCK);
-    text = root ? json_text(root, JSON_INDENT(2)) : NULL;
+    *out = root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
+    return *out ? ST_OK : FAIL_NOMEM();
+}
+
+static Status write_manifest(const char *folder, int64_t step, const char *note, int64_t bytes, const TensorDigests *d)
+{
+    char path[PATH_MAX], *text;
+    Status st;
+
+    TRY(checkpoint_manifest(&text, step, note, bytes, d));
     snprintf(path, sizeof path, "%s/%s", folder, MANIFEST_FILE);
-    st = text ? write_bytes(path, text, strlen(text)) : FAIL_NOMEM();
+    st = write_bytes(path, text, strlen(text));
     free(text);
     return st;
 }

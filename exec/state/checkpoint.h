@@ -5,6 +5,12 @@
 
 #include "exec/state/safetensors.h"
 
+/* The files of a checkpoint's folder, which is called STEP_FOLDER and its step. */
+#define STATE_FILE "state.safetensors"
+#define DIGEST_FILE "state.digests"
+#define MANIFEST_FILE "manifest.json"
+#define STEP_FOLDER "step-"
+
 typedef struct {
     int64_t step;
     const char *note; /* what the caller gave to checkpoint_write; "" when nothing */
@@ -35,6 +41,21 @@ Status checkpoint_read_step(Checkpoint *out, Arena *arena, const char *directory
 /* Removes the checkpoint of one step; one that is not there is no error.  A crash leaves all of it, or a folder under a
  * temporary name, which the next checkpoint_write removes. */
 Status checkpoint_remove(const char *directory, int64_t step) CHECKED;
+/* The manifest's text, to free(), for a state of so many bytes.  E_INVALID: the note is not UTF-8. */
+Status checkpoint_manifest(char **out, int64_t step, const char *note, int64_t bytes, const TensorDigests *d) CHECKED;
+
+/* ---- as one stream (checkpoint_stream.c) ---- */
+
+/* Writes the files that checkpoint_write makes, with the same bytes, as a tar archive of the folder.  The caller checks
+ * the stream and closes it. */
+Status checkpoint_write_stream(FILE *to, int64_t step, const NamedTensor *list, int n, TensorSource *source, void *user,
+                               const char *note) CHECKED;
+/* Unpacks such an archive below `directory`, an existing folder, and sets *step: of its checkpoint, which is not
+ * verified.  E_IO: the stream ends early, or is something else; files may be left. */
+Status checkpoint_unpack(FILE *from, const char *directory, int64_t *step) CHECKED;
+/* Removes what checkpoint_unpack has left, and the directory. */
+void checkpoint_unpack_remove(const char *directory);
+
 int checkpoint_find(const Checkpoint *c, const char *name); /* which tensor; -1: none */
 void checkpoint_close(Checkpoint *c);                       /* of one that was not read: nothing */
 

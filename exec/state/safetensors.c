@@ -128,56 +128,93 @@ static Status write_bytes(FILE *f, const char *path, const char *data, size_t by
     return whole && XXH3_128bits_update(whole, data, bytes) ? FAIL_NOMEM() : ST_OK;
 }
 
-Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
-                         TensorDigests *digests)
+/* Writes the tensors behind the header. */
+static Status write_tensors(FILE *f, const char *name, const NamedTensor *list, int n, TensorSource *source, void *user,
+                            XXH3_state_t *whole, TensorDigests *found)
+{
+    Status st = ST_OK;
+
+    for (int i = 0; i < n && !st; i++) {
+        const Tensor *t = &list[i].tensor;
+        void *asked = NULL;
+
+        if (!t->data && source) {
+            if (!(asked = malloc(tensor_bytes(t) + 1)))
+                return FAIL_NOMEM();
+            st = source(user, &list[i], asked);
+        }
+        if (!st)
+            st = write_bytes(f, name, asked ? asked : t->data, tensor_bytes(t), TENSOR_BLOCK, whole, found);
+        free(asked);
+    }
+    return st;
+}
+
+Status safetensors_stream(FILE *to, const char *name, const NamedTensor *list, int n, TensorSource *source, void *user,
+                          TensorDigests *digests)
 {
     TensorDigests found = { .n = 0 };
     XXH3_state_t *whole = NULL; /* of what was written */
-    FILE *f = NULL;
     char *header = NULL;
-    void *asked = NULL;
     size_t bytes = 0, pieces = 1;
     Status st = ST_OK;
 
     for (int i = 0; i < n; i++) {
         if (!utf8_valid(list[i].name)) /* which JSON has to be */
-            return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", path, list[i].name);
+            return FAIL(E_INVALID, "%s: the name of tensor '%s' is not UTF-8", name, list[i].name);
         pieces += blocks_of(&list[i].tensor);
     }
     if (digests && (!(found.piece = malloc(pieces * sizeof *found.piece)) || !(whole = XXH3_createState()) ||
                     XXH3_128bits_reset(whole)))
         TRY_TO(done, st, FAIL_NOMEM());
-    if (!(f = fopen(path, "wbx")))
-        TRY_TO(done, st, cannot_write(path));
     if (!(header = make_header(list, n, &bytes)))
-        TRY_TO(done, st, FAIL(E_NOMEM, "%s: no memory for the header", path));
-    TRY_TO(done, st, write_bytes(f, path, header, bytes, bytes, whole, &found));
-    for (int i = 0; i < n; i++) {
-        const Tensor *t = &list[i].tensor;
-
-        if (!t->data && source) {
-            if (!(asked = malloc(tensor_bytes(t) + 1)))
-                TRY_TO(done, st, FAIL_NOMEM());
-            TRY_TO(done, st, source(user, &list[i], asked));
-        }
-        TRY_TO(done, st, write_bytes(f, path, asked ? asked : t->data, tensor_bytes(t), TENSOR_BLOCK, whole, &found));
-        free(asked);
-        asked = NULL;
-    }
-    if (fflush(f) || fsync(fileno(f)))
-        st = cannot_write(path);
-done:
-    if (f && fclose(f) && !st)
-        st = cannot_write(path);
-    if (!st && digests) {
+        TRY_TO(done, st, FAIL(E_NOMEM, "%s: no memory for the header", name));
+    TRY_TO(done, st, write_bytes(to, name, header, bytes, bytes, whole, &found));
+    TRY_TO(done, st, write_tensors(to, name, list, n, source, user, whole, &found));
+    if (digests) {
         *digests = found;
         digests->whole = XXH3_128bits_digest(whole);
         found.piece = NULL;
     }
+done:
     free(found.piece);
     XXH3_freeState(whole);
     free(header);
-    free(asked);
+    return st;
+}
+
+Status safetensors_size(int64_t *out, const NamedTensor *list, int n)
+{
+    size_t bytes;
+    char *header = make_header(list, n, &bytes);
+
+    if (!header)
+        return FAIL(E_NOMEM, "no memory for the header of %d tensors", n);
+    free(header);
+    for (int i = 0; i < n; i++)
+        bytes += tensor_bytes(&list[i].tensor);
+    *out = (int64_t)bytes;
+    return ST_OK;
+}
+
+Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
+                         TensorDigests *digests)
+{
+    TensorDigests found = { .n = 0 };
+    FILE *f = fopen(path, "wbx");
+    Status st;
+
+    if (!f)
+        return cannot_write(path);
+    st = safetensors_stream(f, path, list, n, source, user, digests ? &found : NULL);
+    if (!st && (fflush(f) || fsync(fileno(f))))
+        st = cannot_write(path);
+    if (fclose(f) && !st)
+        st = cannot_write(path);
+    if (st)
+        free(found.piece);
+    else if (digests)
+        *digests = found;
     return st;
 }
 

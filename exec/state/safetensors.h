@@ -3,6 +3,7 @@
 #ifndef DPX_SAFETENSORS_H
 #define DPX_SAFETENSORS_H
 
+#include <stdio.h>
 #include <xxhash.h>
 
 #include "graph/tensor/tensor.h"
@@ -36,6 +37,11 @@ typedef struct {
  * removes. */
 Status safetensors_write(const char *path, const NamedTensor *list, int n, TensorSource *source, void *user,
                          TensorDigests *digests) CHECKED;
+/* Writes the same bytes to a stream, which the caller checks, syncs and closes.  `name` stands in messages. */
+Status safetensors_stream(FILE *to, const char *name, const NamedTensor *list, int n, TensorSource *source, void *user,
+                          TensorDigests *digests) CHECKED;
+/* How many bytes these are. */
+Status safetensors_size(int64_t *out, const NamedTensor *list, int n) CHECKED;
 /* Reads a whole file into `arena`.  Hostile files are refused: header over 100 MB, not JSON, duplicate names, unknown
  * types, offsets that overlap, leave holes or do not match shapes, trailing bytes. */
 Status safetensors_read(NamedTensor **list, int *n, Arena *arena, const char *path) CHECKED;

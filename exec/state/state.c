@@ -1,6 +1,7 @@
 /* State by logical name, its copies in chunks of each device's memory.  Addresses never move, so programs keep them. */
 #include "exec/state/state.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ typedef struct {
 } Chunk;
 
 struct States {
+    pthread_mutex_t lock; /* of states_storage and states_reserve, which sessions that share them call at any time */
     Arena *arena;
     Device *const *device;
     int n_device;
@@ -37,6 +39,7 @@ Status states_create(States **out, Device *const *device, int n_device)
         arena_free(a);
         return FAIL_NOMEM();
     }
+    pthread_mutex_init(&s->lock, NULL);
     s->arena = a;
     s->device = device;
     s->n_device = n_device;
@@ -53,6 +56,7 @@ void states_free(States *s)
     states_drop_waiting(s);
     for (size_t i = 0; i < s->n_chunk; i++)
         memory_close(s->chunk[i].device, s->chunk[i].base, s->chunk[i].bytes);
+    pthread_mutex_destroy(&s->lock);
     arena_free(s->arena);
 }
 
@@ -285,7 +289,7 @@ static StateCopy *find_copy(const State *st, const Value *v)
     return NULL;
 }
 
-Status states_reserve(States *s, const Value *const *v, int n)
+static Status reserve_chunk(States *s, const Value *const *v, int n)
 {
     size_t bytes = 0;
     Chunk *c;
@@ -303,6 +307,16 @@ Status states_reserve(States *s, const Value *const *v, int n)
     TRY(open_chunk(&c, s, device_of(v[0]), bytes));
     s->open[device_of(v[0])] = s->n_chunk;
     return ST_OK;
+}
+
+Status states_reserve(States *s, const Value *const *v, int n)
+{
+    Status st;
+
+    pthread_mutex_lock(&s->lock);
+    st = reserve_chunk(s, v, n);
+    pthread_mutex_unlock(&s->lock);
+    return st;
 }
 
 /* A copy of the present value, of the value given, of the program's; else zeros. */
@@ -343,7 +357,7 @@ static Status add_copy(StateCopy **out, States *s, State *st, const Value *v)
     return ST_OK;
 }
 
-Status states_storage(void **data, States *s, const Value *v)
+static Status find_storage(void **data, States *s, const Value *v)
 {
     State *st = state_find(s, value_logical_name(v));
     StateCopy *c;
@@ -363,6 +377,16 @@ Status states_storage(void **data, States *s, const Value *v)
     st->trainable |= v->trainable;
     *data = c->data;
     return ST_OK;
+}
+
+Status states_storage(void **data, States *s, const Value *v)
+{
+    Status st;
+
+    pthread_mutex_lock(&s->lock);
+    st = find_storage(data, s, v);
+    pthread_mutex_unlock(&s->lock);
+    return st;
 }
 
 Status states_give(States *s, const char *name, const Tensor *t, bool trainable)

@@ -454,7 +454,7 @@ static Status attach_attach(Attach *a, const char *flag, const char *path, const
     inputs.members_user = a;
     build.inputs = &inputs;
     a->prefix = prefix;
-    TRY(status_prefix(plan_import(&a->part, &a->part_onnx[a->n_part], path, interp_node, a->own, &build), "--%s",
+    TRY(status_prefix(plan_import(&a->part, &a->part_onnx[a->n_part], path, NULL, interp_node, a->own, &build), "--%s",
                       flag));
     a->n_part++;
     st = add_part(a, add);

@@ -39,6 +39,7 @@ struct Session {
     DeviceSet devices;
     Ways ways;
     States *states;
+    bool shares_states;        /* they are another session's */
     Compiled *compiled;        /* those used last first */
     int most_programs;         /* that are kept */
     ReplicaReach reach;        /* of the following steps */

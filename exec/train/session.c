@@ -113,7 +113,8 @@ void session_free(Session *s)
         next = c->next;
         compiled_free(c);
     }
-    states_free(s->states);
+    if (!s->shares_states)
+        states_free(s->states);
     device_set_close(&s->devices);
     graph_free(s->model);
     reach_free(&s->reach);
@@ -665,6 +666,15 @@ const Program *session_program(const Session *s, BuildMode mode)
 const char *session_summary(const Session *s) { return s->summary; }
 
 States *session_states(Session *s) { return s->states; }
+
+void session_share_states(Session *s, const Session *with)
+{
+    states_free(s->states);
+    s->states = with->states;
+    s->shares_states = true;
+}
+
+bool session_reads_means(const Session *s) { return reads_means(s, BUILD_INFER); }
 
 void session_set_ways(Session *s, const Ways *ways) { s->ways = *ways; }
 

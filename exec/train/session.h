@@ -68,6 +68,11 @@ int session_class_axis(const Session *s);
 Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
+/* Gives it the states of another session, of equal devices, which must outlive it: before anything is compiled.
+ * Sessions that share states may compile and run at the same time, as long as no step changes them. */
+void session_share_states(Session *s, const Session *with);
+/* Do inference and evaluation read the means of parameters in place of the parameters? */
+bool session_reads_means(const Session *s);
 /* Adds the states that programs of this mode will have, with the values that they begin with, to session_states (those
  * that are there stay).  Needs no shapes: it fails where no size that is tried for the open ones suits the model. */
 Status session_know_states(Session *s, BuildMode mode) CHECKED;

@@ -30,16 +30,20 @@ struct External {
     Arena *arena;
     const char *model_path;
     File *files;
-    size_t read; /* bytes since the pages of the files were released */
+    size_t read;              /* bytes since the pages of the files were released */
+    const OnnxMemory *memory; /* reads the data instead of files; NULL: none */
+    uint8_t *buffer;          /* [room] what it read last */
+    size_t room;
 };
 
-External *external_create(Arena *a, const char *model_path)
+External *external_create(Arena *a, const char *model_path, const OnnxMemory *memory)
 {
     External *e = ARENA_NEW(a, External, 1);
 
     if (e) {
         e->arena = a;
         e->model_path = model_path;
+        e->memory = memory;
     }
     return e;
 }
@@ -48,6 +52,8 @@ void external_close(External *e)
 {
     for (File *f = e ? e->files : NULL; f; f = f->next)
         mapped_close(&f->map);
+    if (e)
+        free(e->buffer);
 }
 
 /* ---- opening ---- */
@@ -224,6 +230,31 @@ static Status parse_size(size_t *out, const char *key, const char *text, const c
     return ST_OK;
 }
 
+/* Asks the caller's function for the data. */
+static Status read_by_function(const uint8_t **out, External *e, const char *location, size_t offset, size_t size,
+                               const char *name)
+{
+    Status st;
+
+    if (!is_plain_path(location))
+        return FAIL(E_MODEL, "initializer '%s': external data '%s': the path leads out of the model's folder", name,
+                    location);
+    if (size >= e->room) {
+        uint8_t *grown = realloc(e->buffer, size + 1);
+
+        if (!grown)
+            return FAIL_NOMEM();
+        e->buffer = grown;
+        e->room = size + 1;
+    }
+    if ((st = e->memory->external(e->memory->external_user, location, offset, size, e->buffer)))
+        return FAIL(st < E_INTERRUPTED || st > ST_OK ? E_IO : st,
+                    "initializer '%s': external data '%s': the caller's function failed with status %d", name, location,
+                    (int)st);
+    *out = e->buffer;
+    return ST_OK;
+}
+
 Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size)
 {
     const char *location = NULL, *name = text_or(t->name, "?");
@@ -244,6 +275,8 @@ Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto 
         return FAIL(E_MODEL, "initializer '%s': external data without a location", name);
     if (length != size)
         return FAIL(E_MODEL, "initializer '%s': external data of %zu bytes, expected %zu", name, length, size);
+    if (e->memory)
+        return read_by_function(out, e, location, offset, size, name);
     TRY(file_get(&f, e, location, name));
     if (offset > f->map.size || size > f->map.size - offset)
         return FAIL(E_MODEL, "initializer '%s': external data '%s' has %zu bytes, expected %zu at offset %zu", name,

@@ -553,17 +553,17 @@ Status import_part(Graph **out, const Importer *im, const Onnx__ModelProto *m, s
 }
 
 /* Imports the bytes of a model.  `map` is the mapped file `name` that holds them; NULL: the caller's memory does. */
-static Status import_bytes(Graph **out, OnnxModel **model, const void *data, size_t size, const Mapped *map,
-                           const char *name, const ImportOptions *opt, struct FileRun *run)
+static Status import_bytes(Graph **out, OnnxModel **model, const OnnxMemory *bytes, const Mapped *map, const char *name,
+                           const ImportOptions *opt, struct FileRun *run)
 {
     Arena *scratch = arena_create_within(opt ? opt->budget : NULL);
     External *ext = NULL;
     ProtobufCMessage *m;
     Status st;
 
-    if (!scratch || (map && !(ext = external_create(scratch, name))))
+    if (!scratch || ((map || bytes->external) && !(ext = external_create(scratch, name, map ? NULL : bytes))))
         TRY_TO(done, st, FAIL_NOMEM());
-    TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, data, size, map));
+    TRY_TO(done, st, onnx_unpack(&m, scratch, &onnx__model_proto__descriptor, bytes->data, bytes->size, map));
     TRY_TO(done, st, import_proto(out, model, (const Onnx__ModelProto *)m, ext, scratch, opt, run));
 done:
     external_close(ext);
@@ -572,10 +572,10 @@ done:
     return status_prefix(st, "%s", name);
 }
 
-Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
+Status onnx_import_memory(Graph **out, OnnxModel **model, const OnnxMemory *memory, const char *name,
                           const ImportOptions *opt)
 {
-    return import_bytes(out, model, data, size, NULL, name, opt, NULL);
+    return import_bytes(out, model, memory, NULL, name, opt, NULL);
 }
 
 Status import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt, struct FileRun *run)
@@ -584,7 +584,7 @@ Status import_file(Graph **out, OnnxModel **model, const char *path, const Impor
     Status st;
 
     TRY(mapped_open(&map, path));
-    st = import_bytes(out, model, map.data, map.size, &map, path, opt, run);
+    st = import_bytes(out, model, &(OnnxMemory){ .data = map.data, .size = map.size }, &map, path, opt, run);
     mapped_close(&map);
     return st;
 }

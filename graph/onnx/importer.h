@@ -19,9 +19,11 @@ enum { KEPT_OF_FILE = 16 << 20 }; /* bytes of a file that are read before their 
 /* ---- external.c ---- */
 /* The external data files of one model: opened at first use, mapped until closed. */
 typedef struct External External;
-External *external_create(Arena *a, const char *model_path); /* NULL when out of memory */
-void external_close(External *e);                            /* NULL is legal */
-/* Sets `*out` to the bytes that an EXTERNAL tensor names; an error unless there are exactly `size` of them. */
+/* `memory`: whose function reads external data; NULL: they are files beside the model.  NULL when out of memory. */
+External *external_create(Arena *a, const char *model_path, const OnnxMemory *memory);
+void external_close(External *e); /* NULL is legal */
+/* Sets `*out` to the bytes that an EXTERNAL tensor names, valid until the next call; an error unless there are exactly
+ * `size` of them. */
 Status external_bytes(const uint8_t **out, External *e, const Onnx__TensorProto *t, size_t size) CHECKED;
 
 /* ---- tensor_proto.c ---- */

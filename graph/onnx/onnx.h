@@ -78,6 +78,17 @@ enum { MAX_SEQUENCE = 4096 }; /* tensors */
 /* The numbers that replace the input, "16000" or "1,2,3"; NULL: it stays an input. */
 typedef const char *OnnxInputValue(void *user, const char *name);
 
+/* Reads `bytes` bytes, from byte `offset` on, of the external data that a tensor names by `location`. */
+typedef Status OnnxExternal(void *user, const char *location, size_t offset, size_t bytes, void *to);
+
+/* A model that lies in memory, read only during the import. */
+typedef struct {
+    const void *data;
+    size_t size;
+    OnnxExternal *external; /* NULL: external data is an error */
+    void *external_user;
+} OnnxMemory;
+
 typedef struct {
     Evaluator eval;          /* computes conditions and trip counts; NULL: only constants are known */
     MemoryBudget *budget;    /* of the graph, which holds it; NULL: no limit */
@@ -99,10 +110,10 @@ enum { ONNX_MAX_NODES = 300000 };
 
 /* Import a model as a graph in the order of its nodes.  Initializers and Constant nodes are V_CONST, inputs have -1 for
  * symbolic dimensions (dim_param names them), operators are in the IR's spelling and normalised, shapes are not
- * inferred.  `model` and `opt` may be NULL.  E_UNSUPPORTED lists all that is not supported.  onnx_import_memory reads
- * no external data. */
+ * inferred.  `model` and `opt` may be NULL.  E_UNSUPPORTED lists all that is not supported.  `name` stands in messages.
+ */
 Status onnx_import_file(Graph **out, OnnxModel **model, const char *path, const ImportOptions *opt) CHECKED;
-Status onnx_import_memory(Graph **out, OnnxModel **model, const void *data, size_t size, const char *name,
+Status onnx_import_memory(Graph **out, OnnxModel **model, const OnnxMemory *memory, const char *name,
                           const ImportOptions *opt) CHECKED;
 
 /* ---- values ---- */

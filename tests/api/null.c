@@ -11,6 +11,19 @@
 
 #include "tests/api/api.h"
 
+static dpx_status sink(void *user, const void *bytes, size_t n)
+{
+    (void)user, (void)bytes, (void)n;
+    return DPX_OK;
+}
+
+static dpx_status source(void *user, void *to, size_t room, size_t *n)
+{
+    (void)user, (void)to, (void)room;
+    *n = 0;
+    return DPX_OK;
+}
+
 static void write_nothing(void *user, const char *text, size_t bytes) { (void)user, (void)text, (void)bytes; }
 
 /* What the rows below are given besides NULL. */
@@ -18,6 +31,7 @@ typedef struct {
     dpx_model *m;
     dpx_options *o;
     dpx_trainer *t;
+    dpx_predictor *p;
     Batch b;
     dpx_tensor bad, out[1];
     dpx_result r;
@@ -185,6 +199,27 @@ typedef struct {
     X(gradient_name, "dpx_trainer_gradient: parameter", dpx_trainer_gradient(a->t, NULL, a->b.tensor))                 \
     X(gradient_out, "dpx_trainer_gradient: out", dpx_trainer_gradient(a->t, "x", NULL))                                \
     X(rate_trainer, "dpx_trainer_set_lr: trainer", dpx_trainer_set_lr(NULL, 0, 1))                                     \
+    X(bytes_out, "dpx_model_load_memory: out", dpx_model_load_memory(NULL, "", 0, NULL, NULL, NULL, NULL))             \
+    X(bytes_data, "dpx_model_load_memory: data", dpx_model_load_memory(&a->m, NULL, 0, NULL, NULL, NULL, NULL))        \
+    X(sink_trainer, "dpx_trainer_export_to: trainer", dpx_trainer_export_to(NULL, sink, NULL))                         \
+    X(sink_write, "dpx_trainer_export_to: write", dpx_trainer_export_to(a->t, NULL, NULL))                             \
+    X(save_to_trainer, "dpx_trainer_save_to: trainer", dpx_trainer_save_to(NULL, sink, NULL, NULL))                    \
+    X(save_to_write, "dpx_trainer_save_to: write", dpx_trainer_save_to(a->t, NULL, NULL, NULL))                        \
+    X(load_from_trainer, "dpx_trainer_load_from: trainer", dpx_trainer_load_from(NULL, source, NULL, NULL))            \
+    X(load_from_read, "dpx_trainer_load_from: read", dpx_trainer_load_from(a->t, NULL, NULL, NULL))                    \
+    X(predictor_out, "dpx_predictor_create: out", dpx_predictor_create(NULL, a->m, a->t, NULL))                        \
+    X(predictor_model, "dpx_predictor_create: trainer", dpx_predictor_create(&a->p, NULL, NULL, NULL))                 \
+    X(take_predictor, "dpx_predictor_take: predictor", dpx_predictor_take(NULL, a->t))                                 \
+    X(take_trainer, "dpx_predictor_take: trainer", dpx_predictor_take(a->p, NULL))                                     \
+    X(predict_predictor, "dpx_predict: predictor", dpx_predict(NULL, a->b.tensor, 1, &a->data))                        \
+    X(predict_outputs, "dpx_predict: outputs", dpx_predict(a->p, a->b.tensor, 1, NULL))                                \
+    X(predict_inputs, "the batch is NULL", dpx_predict(a->p, NULL, 1, &a->data))                                       \
+    X(warm_predictor, "dpx_predictor_warm: predictor", dpx_predictor_warm(NULL, 1, a->b.tensor, 1))                    \
+    X(warm_callers, "0 callers", dpx_predictor_warm(a->p, 0, a->b.tensor, 1))                                          \
+    X(gradients_out, "dpx_model_gradient: out", dpx_model_gradient(NULL, a->m, NULL, "logits", "x"))                   \
+    X(gradients_model, "dpx_model_gradient: model", dpx_model_gradient(&a->m, NULL, NULL, "logits", "x"))              \
+    X(gradients_of, "dpx_model_gradient: of", dpx_model_gradient(&a->m, a->m, NULL, NULL, "x"))                        \
+    X(gradients_by, "dpx_model_gradient: with_respect_to", dpx_model_gradient(&a->m, a->m, NULL, "logits", NULL))      \
     X(close_trainer, "dpx_trainer_close_group: trainer", dpx_trainer_close_group(NULL))                                \
     X(epoch_trainer, "dpx_trainer_end_epoch: trainer", dpx_trainer_end_epoch(NULL))                                    \
     X(parallel_keep, "data_parallel: keep", dpx_data_parallel(NULL, a->m, a->b.tensor, 1, NULL, 0, 0, a->out, 1))      \
@@ -273,11 +308,12 @@ static bool open_args(Args *a)
     a->o = dpx_options_create();
     a->t = make_trainer(settings);
     return a->o && a->t && CHECK_DPX(dpx_data_list(&a->some, NULL, 0)) && CHECK_DPX(dpx_model_load(&a->m, MLP)) &&
-           CHECK_DPX(dpx_world_join(&a->w, &a->alone));
+           CHECK_DPX(dpx_predictor_create(&a->p, a->m, NULL, NULL)) && CHECK_DPX(dpx_world_join(&a->w, &a->alone));
 }
 
 static void close_args(Args *a)
 {
+    dpx_predictor_free(a->p);
     dpx_trainer_free(a->t);
     dpx_options_free(a->o);
     dpx_model_free(a->m);
@@ -304,6 +340,7 @@ static void test_harmless(void)
     dpx_model_free(NULL);
     dpx_options_free(NULL);
     dpx_trainer_free(NULL);
+    dpx_predictor_free(NULL);
     dpx_data_free(NULL);
     CU_ASSERT(!dpx_data_count(NULL) && !dpx_data_at(NULL, 0) && !dpx_data_key(NULL, 0) && !dpx_data_find(NULL, "x"));
     CU_ASSERT_EQUAL(dpx_data_kind_of(NULL), DPX_DATA_LIST);

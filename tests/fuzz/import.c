@@ -41,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     OnnxModel *model;
     Graph *g;
     char *text;
-    Status st =
-        onnx_import_memory(&g, &model, data, size, "fuzz", &(ImportOptions){ .eval = interp_node, .members = members });
+    Status st = onnx_import_memory(&g, &model, &(OnnxMemory){ .data = data, .size = size }, "fuzz",
+                                   &(ImportOptions){ .eval = interp_node, .members = members });
 
     if (st) {
         fuzz_refused(st);

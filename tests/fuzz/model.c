@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2 } };
     Graph *g;
 
-    if (onnx_import_memory(&g, NULL, data, size, "fuzz", &(ImportOptions){ .eval = interp_node }))
+    if (onnx_import_memory(&g, NULL, &(OnnxMemory){ .data = data, .size = size }, "fuzz",
+                           &(ImportOptions){ .eval = interp_node }))
         return 0;
     if (!graph_is_step(g)) {
         build(g, &infer);

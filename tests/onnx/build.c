@@ -252,7 +252,8 @@ Status built_import(Graph **out, const Built *b)
     Status st;
 
     memcpy(exact, bytes, size);
-    st = onnx_import_memory(out, NULL, exact, size, "model", &(ImportOptions){ .eval = interp_node });
+    st = onnx_import_memory(out, NULL, &(OnnxMemory){ .data = exact, .size = size }, "model",
+                            &(ImportOptions){ .eval = interp_node });
     free(exact);
     return st;
 }

@@ -131,7 +131,8 @@ static void test_if_by_inferred_inputs(void)
         built_node(&b, "Squeeze", "c1", "c");
         choice(&b);
         bytes = built_bytes(&b, &size);
-        if (CHECK_OK(onnx_import_memory(&g, NULL, bytes, size, "built", &(ImportOptions){ .eval = eval_all_inputs })))
+        if (CHECK_OK(onnx_import_memory(&g, NULL, &(OnnxMemory){ .data = bytes, .size = size }, "built",
+                                        &(ImportOptions){ .eval = eval_all_inputs })))
             CU_ASSERT_EQUAL(count(g, &op_Relu), c);
         graph_free(g);
         built_free(&b);

@@ -38,7 +38,8 @@ static Status import_exact(const uint8_t *bytes, size_t size)
 
     if (size)
         memcpy(exact, bytes, size);
-    st = onnx_import_memory(&g, NULL, exact, size, "cut", &(ImportOptions){ .eval = interp_node });
+    st = onnx_import_memory(&g, NULL, &(OnnxMemory){ .data = exact, .size = size }, "cut",
+                            &(ImportOptions){ .eval = interp_node });
     free(exact);
     if (!st)
         graph_free(g);

@@ -363,7 +363,7 @@ static void test_function_defaults(void)
     f->base.unknown_fields[0] =
         (ProtobufCMessageUnknownField){ 11, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, len + 1, bytes };
     longer = built_bytes(&b, &size);
-    if (CHECK_OK(onnx_import_memory(&g, NULL, longer, size, "model", NULL))) {
+    if (CHECK_OK(onnx_import_memory(&g, NULL, &(OnnxMemory){ .data = longer, .size = size }, "model", NULL))) {
         CU_ASSERT_EQUAL(node_int(g->node[0], "axis"), 1);
         graph_free(g);
     }

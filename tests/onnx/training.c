@@ -60,7 +60,7 @@ static Status import(Graph **out, const Built *b, bool training)
     size_t size;
     const uint8_t *data = built_bytes(b, &size);
 
-    return onnx_import_memory(out, NULL, data, size, "model",
+    return onnx_import_memory(out, NULL, &(OnnxMemory){ .data = data, .size = size }, "model",
                               &(ImportOptions){ .eval = interp_any, .training = training });
 }
 

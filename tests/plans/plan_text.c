@@ -203,7 +203,7 @@ static Status read_model(Plan *p)
 
     if (!file)
         return make_network(p);
-    TRY(plan_import(&p->model, &p->onnx, p->path, follows_file(&p->o->build) ? interp_any : interp_node, NULL,
+    TRY(plan_import(&p->model, &p->onnx, p->path, NULL, follows_file(&p->o->build) ? interp_any : interp_node, NULL,
                     &p->o->build));
     TRY(attach_graphs(&attached, p->model, p->onnx, p->o, NULL));
     if (attached) {
