@@ -57,6 +57,7 @@ static Status add_lane(Lane **out, dpx_predictor *p)
             lane_free(l);
         return st;
     }
+    session_run_directly(l->trainer->session);
     p->first = p->first ? p->first : l;
     l->next_made = p->made;
     p->made = l;

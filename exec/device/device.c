@@ -7,7 +7,9 @@
  * takes the lock only to wake a sleeper.  A GPU is opened and closed on the thread that drives it.
  *
  * fork() copies only the calling thread.  So in a child process a device starts nothing, and waiting for it is an
- * error. */
+ * error.
+ *
+ * A device of one thread may instead run its jobs in the thread that starts them (direct.h). */
 #include "exec/device/device.h"
 
 #include <omp.h>
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #include "exec/device/accelerator.h"
+#include "exec/device/direct.h"
 #include "graph/base/spin.h"
 
 enum { MESSAGE_BYTES = 2048 };
@@ -30,6 +33,7 @@ struct Device {
     DeviceSync *sync;
     void *sync_arg;
     bool spin;
+    bool direct; /* jobs run in the thread that starts them */
     pid_t owner; /* the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -66,6 +70,13 @@ static void raise_to(Device *d, atomic_uint *counter, unsigned to)
     pthread_mutex_unlock(&d->lock);
 }
 
+static void run_here(Device *d)
+{
+    d->status = d->job(d, d->arg);
+    if (d->status)
+        snprintf(d->message, sizeof d->message, "%s", status_message());
+}
+
 static void *serve(void *arg)
 {
     Device *d = arg;
@@ -76,9 +87,7 @@ static void *serve(void *arg)
         wait_for(d, &d->posted, turn);
         if (!d->job)
             return NULL;
-        d->status = d->job(d, d->arg);
-        if (d->status)
-            snprintf(d->message, sizeof d->message, "%s", status_message());
+        run_here(d);
         raise_to(d, &d->finished, turn);
     }
 }
@@ -153,13 +162,28 @@ void device_close(Device *d)
     free(d);
 }
 
+void device_run_directly(Device *d) { d->direct = !device_runtime(d) && d->ctx.n_threads == 1; }
+
+/* With the number of threads that the device's own thread has. */
+static void run_in_caller(Device *d)
+{
+    const int threads = omp_get_max_threads();
+
+    omp_set_num_threads(d->ctx.n_threads);
+    run_here(d);
+    omp_set_num_threads(threads);
+}
+
 void device_start(Device *d, DeviceJob *job, void *arg)
 {
     if (!has_thread(d))
         return; /* device_wait is an error then */
     d->job = job;
     d->arg = arg;
-    raise_to(d, &d->posted, atomic_load(&d->posted) + 1);
+    if (d->direct && job)
+        run_in_caller(d);
+    else
+        raise_to(d, &d->posted, atomic_load(&d->posted) + 1);
 }
 
 Status device_wait(Device *d)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/device/device_differences.h"
+#include "exec/device/direct.h"
 #include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/internal.h"
@@ -666,6 +667,12 @@ const Program *session_program(const Session *s, BuildMode mode)
 const char *session_summary(const Session *s) { return s->summary; }
 
 States *session_states(Session *s) { return s->states; }
+
+void session_run_directly(Session *s)
+{
+    if (s->devices.n == 1 && s->devices.device[0])
+        device_run_directly(s->devices.device[0]);
+}
 
 void session_share_states(Session *s, const Session *with)
 {

@@ -68,6 +68,8 @@ int session_class_axis(const Session *s);
 Status session_keep_class_axis(Session *s, int axis) CHECKED;
 
 States *session_states(Session *s);
+/* Steps run in the thread that begins them, where the session has one CPU device of one thread. */
+void session_run_directly(Session *s);
 /* Gives it the states of another session, of equal devices, which must outlive it: before anything is compiled.
  * Sessions that share states may compile and run at the same time, as long as no step changes them. */
 void session_share_states(Session *s, const Session *with);

@@ -116,9 +116,10 @@ static void *call(void *arg)
 {
     Caller *c = arg;
     int newest = 0;
+    bool last_call;
 
-    while (c->calls < CALLS || !atomic_load(c->done)) {
-        const int upto = atomic_load(c->taken);
+    do { /* the last call begins when all have been handed over */
+        const int upto = (last_call = atomic_load(c->done), atomic_load(c->taken));
         float found[NUMBERS];
         int k = newest, last;
 
@@ -135,7 +136,7 @@ static void *call(void *arg)
             c->sets |= 1u << k;
         }
         c->calls++;
-    }
+    } while (c->calls < CALLS || !last_call);
     return NULL;
 }
 
