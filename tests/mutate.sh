@@ -3,12 +3,15 @@
 #   tests/mutate.sh [OPTION...] FILE|FOLDER...       C files of the product
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
-#     --quick         leave out suites of more than 8 seconds and the scripts: fewer are killed than all tests would kill
-#     --tests NAMES   which tests run, as tests/run.sh names them, in this order [by the file's folder: see tests_of]
+#     --quick         leave out suites of more than 40 seconds: fewer are killed than all tests would kill
+#     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the suites that run the mutant's line]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
-# The suite that is called like the file runs first, then those of the folder's programs, the quickest first, then its scripts.
-# Works on a copy of the tree in $MUTATE_WORK [/tmp/dpexec-mutate], and keeps the copy for the next time.
+# Each suite of each test program runs once in a copy built with --coverage.  A mutant then runs only the suites that run its line:
+# first those with the fewest seconds for each mutant that they have killed.  A mutant on a line that no suite runs survives at once.
+# Scripts run only if --tests names them.
+# Works on a copy of the tree in $MUTATE_WORK [/tmp/dpexec-mutate], and keeps the copy for the next time.  $DPX_SIM_DEVICE is the
+# libsim_device.a of another build [compiled].
 set -eu
 cd "$(dirname "$0")/.."
 sample=() tests='' quick='' files=()
@@ -29,68 +32,86 @@ git ls-files -z | xargs -0 cp --parents --preserve=mode,timestamps --no-derefere
 mapfile -t mutants < <(/usr/bin/python3 tests/mutants.py "${sample[@]}" "${files[@]}")
 cd "$work"
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache
-export OMP_NUM_THREADS=1 DPEXEC_CACHE_DIR=$PWD/build/sim-cache
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=OFF >/dev/null
+export OMP_NUM_THREADS=1 DPEXEC_RUNS=none DPEXEC_CACHE_DIR=$PWD/build/sim-cache
+configure=(cmake -S . -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=OFF "-DDPX_SIM_DEVICE=${DPX_SIM_DEVICE:-}")
+"${configure[@]}" -B build >/dev/null
 ninja -C build >build.log
 
-# folder_tests FILE: programs and scripts.
-folder_tests() {
-    case $1 in
-    graph/ops/*) echo plans ops onnx passes ;;
-    kernels/*) echo ops onnx passes ;;
-    graph/onnx/*) echo onnx parameters evidence obeyed ;;
-    graph/*) echo graph onnx passes ops ;;
-    passes/*) echo plans passes partition groups compat parameters obeyed ;;
-    exec/*) echo plans exec api tools usage ;;
-    tools/*) echo tools usage data bad_data outputs man ;;
-    esac
+# object FILE: where a build folder has its object.
+object() {
+    local object=CMakeFiles/core.dir/$1.o
+    [ -e "build/$object" ] || object=CMakeFiles/toolbox.dir/$1.o
+    echo "$object"
 }
 
-# suites PROGRAM: its suites, the quickest first.  They are timed once; a program prints the time of those that take a second.
-suites() {
-    [ -s "suites.$1" ] || {
-        build/test_"$1" | sed -nE 's/^suite (.*): ([0-9.]+) s of a processor$/\1 \2/p' >times
-        build/test_"$1" --list | awk 'FILENAME == "times" { time[$1] = $2; next } { print time[$1] + 0, $1 }' times - | sort -n >"suites.$1"
-    }
-    cut -d' ' -f2 "suites.$1"
+# ---- which suites run a line ----
+
+# measure TEST: runs a suite in the copy with coverage; reached/TEST has its .gcda files and the seconds that it took.
+measure() {
+    local dir=reached/$1
+    [ "coverage/test_${1%%:*}" -nt "$dir/seconds" ] || return 0
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    TIMEFORMAT='%U %S'
+    { time GCOV_PREFIX=$PWD/$dir GCOV_PREFIX_STRIP=$(tr -cd / <<<"$PWD/coverage" | wc -c) \
+        "coverage/test_${1%%:*}" "${1#*:}" >"$dir.log" 2>&1 || true; } 2>"$dir.time"
+    awk '{ print $1 + $2 }' "$dir.time" >"$dir/seconds"
 }
 
-# tests_of FILE: all that run for its mutants, in order.
+# Children of tests end by _exit, which would lose what they ran.
+measure_all() {
+    local program test
+    "${configure[@]}" -B coverage "-DCMAKE_C_FLAGS=--coverage -fno-early-inlining" -DCMAKE_EXE_LINKER_FLAGS=-Wl,--defsym=_exit=exit >/dev/null
+    ninja -C coverage >build.log
+    for program in coverage/test_*; do
+        for test in $("$program" --list | cut -d' ' -f1); do measure "${program#*_}:$test"; done
+    done
+}
+
+# tests_of FILE LINE: the suites that run the line, in order.  A line without code of its own belongs to the one above it.
 tests_of() {
     [ -z "$tests" ] || { tr ' ' '\n' <<<"$tests"; return; }
-    local own name
-    own=$(basename "$1" .c)
-    for name in $(folder_tests "$1"); do
-        [ ! -e "build/test_$name" ] || suites "$name" | grep -x "${own#*_}\|$own" | sed "s/^/$name:/"
-    done
-    for name in $(folder_tests "$1"); do
-        if [ ! -e "build/test_$name" ]; then
-            [ -n "$quick" ] || echo "$name"
-        else
-            suites "$name" >/dev/null
-            awk -v quick="$quick" -v name="$name" '!quick || $1 < 8 { print name ":" $2 }' "suites.$name"
-        fi
-    done
+    local notes dir
+    notes=$(object "$1")
+    notes=${notes%.o}
+    for dir in reached/*/; do
+        [ -e "$dir$notes.gcda" ] || continue
+        [ -e "$dir$notes.txt" ] || {
+            ln -sf "$PWD/coverage/$notes.gcno" "$dir$notes.gcno"
+            (cd coverage && gcov --stdout "../$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
+                $3 == "Source" { own = substr($4, length($4) - length(file) + 1) == file }
+                own && $2 + 0 && $1 !~ /-$/ { print $2 + 0, $1 !~ /[#=%]/ }' >"$dir$notes.txt"
+        }
+        awk -v line="$2" -v test="$(basename "$dir")" -v quick="$quick" -v killed="$(grep -cx "$(basename "$dir")" killers)" '
+            FILENAME ~ /seconds$/ { seconds = $1; next }
+            $1 <= line && $1 > best { best = $1; runs = 0 }
+            $1 == best { runs += $2 }
+            END { if (runs && !(quick && seconds > 40)) print seconds / (1 + killed), test }' "${dir}seconds" "$dir$notes.txt"
+    done | sort -n | cut -d' ' -f2
 }
 
-# passes NAME: builds what the test needs, and runs it; one that computes for five minutes or waits for fifteen has failed.
+# passes TEST: builds what the test needs, and runs it; one that computes ten times as long as it should has failed.
 passes() {
-    local program=test_${1%%:*} command=(tests/run.sh build "$1")
+    local program=test_${1%%:*} command=(tests/run.sh build "$1") seconds=90
     if [ -e "build/$program" ]; then
-        ninja -C build "$program" >>build.log && command=("build/$program")
+        [[ $linked == *" $program "* ]] || ninja -C build "$program" >>build.log
+        linked+="$program "
+        command=("build/$program")
         [[ $1 != *:* ]] || command=("build/$program" "${1#*:}")
     else
         ninja -C build dpexec graph-transform >>build.log
     fi
-    (ulimit -t 300 && exec timeout 900 "${command[@]}") >test.log 2>&1
+    [ ! -e "reached/$1/seconds" ] || read -r seconds <"reached/$1/seconds"
+    seconds=${seconds%.*}
+    (ulimit -t $((10 * seconds + 10)) && exec timeout $((40 * seconds + 60)) "${command[@]}") >test.log 2>&1
 }
 
-# killer FILE: the first of its tests that fails.
+# killer: the first test of the list that fails.
 killer() {
     local name
     while read -r name; do
-        passes "$name" </dev/null || { echo "$name"; return; }
-    done < <(tests_of "$1")
+        passes "$name" </dev/null || { echo "$name" | tee -a killers; return; }
+    done <list
 }
 
 # trust NAME: a test that is said to kill must pass without a mutant; asked once.
@@ -98,16 +119,18 @@ declare -A trusted=()
 trust() {
     [ -z "${trusted[$1]:-}" ] || return 0
     cp original.c "$file"
+    linked=' '
     passes "$1" || { tail -30 test.log; echo "tests/mutate.sh: $1 fails without a mutant" >&2; exit 2; }
     trusted[$1]=yes
 }
 
+[ -n "$tests" ] || measure_all
+: >killers
 killed=0 survivors=()
 for mutant in "${mutants[@]}"; do
     IFS=: read -r file line column old new <<<"$mutant"
     cp "$file" original.c
-    object=CMakeFiles/core.dir/$file.o
-    [ -e "build/$object" ] || object=CMakeFiles/toolbox.dir/$file.o
+    object=$(object "$file")
     cp "build/$object" original.o
     awk -v line="$line" -v column="$column" -v old="$old" -v new="$new" \
         'NR == line { $0 = substr($0, 1, column) new substr($0, column + length(old) + 1) } { print }' original.c >"$file"
@@ -116,12 +139,15 @@ for mutant in "${mutants[@]}"; do
     elif cmp -s "build/$object" original.o; then
         verdict=same
     else
-        by=$(killer "$file")
+        tests_of "$file" "$line" >list
+        linked=' '      # programs that have the mutant
+        by=$(killer)
         if [ -n "$by" ]; then
             trust "$by"
             verdict="killed by $by" killed=$((killed + 1))
         else
-            verdict=SURVIVED
+            verdict="SURVIVED $(wc -l <list) suites"
+            [ -s list ] || verdict='SURVIVED: no test runs this line'
             survivors+=("$mutant")
         fi
     fi
