@@ -19,7 +19,7 @@ typedef struct {
 
 /* A model with its plans. */
 typedef struct {
-    const char *path; /* a file below the root of the tree, or "chain:17" (tests/plans/plan_text.h) */
+    const char *path; /* a file below the root of the tree (.onnx, or .txt as in tests/passes/golden), or "chain:17" */
     PlanCase *plan;
     int n_plan;
 } PlanModel;

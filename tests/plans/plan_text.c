@@ -30,7 +30,7 @@
 
 /* The flags of a plan that are no options of dpexec. */
 typedef struct {
-    const char *until, *picture, *gradient_of, *with_respect_to, *summary, *simulate, *sizes, *reach;
+    const char *until, *picture, *gradient_of, *with_respect_to, *summary, *simulate, *sizes, *reach, *window;
     bool verify, dry_run, standard, parameters, training_info, exported;
     BuildMode mode[8];
     int n_mode;
@@ -111,7 +111,8 @@ static const char **text_flag(Shown *s, const char *name)
                  { "summary", &s->summary },
                  { "simulate", &s->simulate },
                  { "sizes", &s->sizes },
-                 { "reach", &s->reach } };
+                 { "reach", &s->reach },
+                 { "window", &s->window } };
 
     for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
         if (!strcmp(name, flag[i].name))
@@ -181,6 +182,38 @@ static Status make_network(Plan *p)
     return st;
 }
 
+/* The graph behind "--- before" in a file of tests/passes/golden, as a file of ONNX would have it: its states are
+ * constants. */
+static Status read_golden(Plan *p)
+{
+    FILE *f = fopen(p->path, "r");
+    char *text = NULL, *from, *to;
+    size_t cap = 0;
+    Status st = f && getdelim(&text, &cap, '\0', f) > 0 ? ST_OK : FAIL(E_IO, "%s cannot be read", p->path);
+
+    from = st ? NULL : strstr(text, "--- before\n");
+    if (!st && !from)
+        st = FAIL(E_INTERNAL, "%s: expected a line '--- before'", p->path);
+    if (!st) {
+        from = strchr(from, '\n') + 1;
+        to = strstr(from, "\n---");
+        st = graph_parse(&p->model, from, to ? (size_t)(to + 1 - from) : strlen(from));
+    }
+    for (uint32_t i = 1; !st && i < p->model->n_value; i++) {
+        Value *v = p->model->value[i];
+
+        if (v->kind == V_STATE)
+            v->kind = V_CONST;
+        v->trainable = false;
+    }
+    if (!st)
+        p->model->n_update = 0;
+    if (f)
+        fclose(f);
+    free(text);
+    return st;
+}
+
 /* Gives the open sizes of inputs but the batch's this length. */
 static void close_sizes(Plan *p, int64_t size)
 {
@@ -198,10 +231,11 @@ static void close_sizes(Plan *p, int64_t size)
 
 static Status read_model(Plan *p)
 {
-    const bool file = strstr(p->path, ".onnx") != NULL;
     Graph *attached = NULL;
 
-    if (!file)
+    if (strstr(p->path, ".txt"))
+        return read_golden(p);
+    if (!strstr(p->path, ".onnx"))
         return make_network(p);
     TRY(plan_import(&p->model, &p->onnx, p->path, NULL, follows_file(&p->o->build) ? interp_any : interp_node, NULL,
                     &p->o->build));
@@ -277,6 +311,8 @@ static Status show_mode(Plan *p, BuildMode mode)
 
     if (p->shown.standard)
         st = transform_standard(&g, p->model, p->o, report);
+    else if (p->shown.window)
+        st = transform_next_token(&g, p->model, p->o, atoi(p->shown.window), p->shown.until, report);
     else if (p->shown.until)
         st = transform_run(&g, p->model, p->o, p->shown.until, report);
     else

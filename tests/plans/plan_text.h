@@ -32,6 +32,7 @@ typedef struct {
  *     simulate FILE         steps on a described cluster
  *     training-info         the file with training_info, read again
  *     reach NAME:AXIS:SIZES how far each replica's part of an input reaches
+ *     window N              the step of the next token of a text of at most N tokens
  *     verify                the partitioned graph against the whole one: do they agree?
  *     export                the model as a file for inference, read again */
 Status plan_text(FILE *to, PlanFigures *figures, const char *model, const PlanCase *c) CHECKED;
