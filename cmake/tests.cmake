@@ -55,6 +55,8 @@ endforeach()
 
 # The plans of networks that suites of passes make, and of the operator cases.
 target_sources(test_plans PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c tests/ops/case.c)
+target_sources(test_memory PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c tests/plans/corpus.c
+    tests/plans/graph_text.c tests/plans/plan_text.c)
 
 # tests/api/steady_names.c counts the comparisons of names in a step.
 target_link_options(test_api PRIVATE -Wl,--wrap=strcmp,--wrap=strncmp)

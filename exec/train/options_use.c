@@ -66,11 +66,13 @@ static Status check_of_file(const Options *o)
                          "--optimizer file takes the whole step from the model's training_info: leave out");
 }
 
-/* Adds the message of a failed check. */
-static void find(Problems *wrong, Status st)
+/* Adds the message of a failed check, whose status becomes *all if memory ran out. */
+static void find(Problems *wrong, Status *all, Status st)
 {
     if (st)
         problems_add(wrong, "%s", status_message());
+    if (st == E_NOMEM)
+        *all = st;
 }
 
 /* Steps and weights that do not go together. */
@@ -125,14 +127,15 @@ static void find_of_replicas(Problems *wrong, const Options *o)
 Status options_check(const Options *o)
 {
     Problems wrong = { 0 };
+    Status all = E_INVALID;
 
-    find(&wrong, options_check_recipes(o));
-    find(&wrong, check_of_file(o));
-    find(&wrong, options_check_groups(o));
-    find(&wrong, check_observed(o));
+    find(&wrong, &all, options_check_recipes(o));
+    find(&wrong, &all, check_of_file(o));
+    find(&wrong, &all, options_check_groups(o));
+    find(&wrong, &all, check_observed(o));
     find_of_steps(&wrong, o);
     find_of_replicas(&wrong, o);
-    return problems_fail(&wrong, E_INVALID, "%s", "");
+    return problems_fail(&wrong, all, "%s", "");
 }
 
 static Status options_use_check_flags(const Options *o, const DeviceSpec *d)

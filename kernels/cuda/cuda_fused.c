@@ -29,21 +29,21 @@ Status fused_kernel_body(Graph **out, const Graph *g, const Node *n)
     return ST_OK;
 }
 
+/* Out of memory counts as supported: preparing, which needs as much, then reports it. */
 static bool cuda_fused_supports(const Graph *g, const Node *n)
 {
-    Graph *body;
+    Graph *body = NULL;
     Generated *k;
-    bool fits;
+    Status st;
 
-    if (fused_sums(n) || !(k = calloc(1, sizeof *k)))
+    if (fused_sums(n))
         return false;
-    if ((fits = !fused_kernel_body(&body, g, n))) {
-        fits = !generate_elementwise(k, body);
-        graph_free(body);
-    }
-    free(k->source);
-    free(k);
-    return fits;
+    k = calloc(1, sizeof *k);
+    st = k ? fused_kernel_body(&body, g, n) : FAIL_NOMEM();
+    st = st ? st : generate_elementwise(k, body);
+    graph_free(body);
+    generated_free(k);
+    return !st || st == E_NOMEM;
 }
 
 static Status cuda_fused_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)

@@ -50,13 +50,18 @@ static bool lie_alike(const Graph *g, const Node *n)
     return true;
 }
 
+/* Out of memory counts as supported: preparing, which needs as much, then reports it. */
 static bool cuda_update_supports(const Graph *g, const Node *n)
 {
-    Generated *k = lie_alike(g, n) ? calloc(1, sizeof *k) : NULL;
-    const bool fits = k && !cuda_update_generate(k, g, n);
+    Generated *k;
+    Status st;
 
+    if (!lie_alike(g, n))
+        return false;
+    k = calloc(1, sizeof *k);
+    st = k ? cuda_update_generate(k, g, n) : FAIL_NOMEM();
     generated_free(k);
-    return fits;
+    return !st || st == E_NOMEM;
 }
 
 /* ---- preparing ---- */

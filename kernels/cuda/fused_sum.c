@@ -51,16 +51,22 @@ static Status fused_sum_generate(Generated *k, const Graph *body, const Axes *a,
     return generate_sum(k, body, to, !a->n || !a->reduced[a->n - 1], a->n ? a->dim[a->n - 1] : 1);
 }
 
+/* Out of memory counts as supported: preparing, which needs as much, then reports it. */
 static bool fused_sum_supports(const Graph *g, const Node *n)
 {
-    Generated *k = fused_sums(n) ? calloc(1, sizeof *k) : NULL;
+    Generated *k;
     Graph *body = NULL;
     Axes axes = { 0 };
-    const bool fits = k && !read_sum(&body, &axes, g, n) && !fused_sum_generate(k, body, &axes, sum_of(g, n)->dtype);
+    Status st;
 
+    if (!fused_sums(n))
+        return false;
+    k = calloc(1, sizeof *k);
+    st = k ? read_sum(&body, &axes, g, n) : FAIL_NOMEM();
+    st = st ? st : fused_sum_generate(k, body, &axes, sum_of(g, n)->dtype);
     generated_free(k);
     graph_free(body);
-    return fits;
+    return !st || st == E_NOMEM;
 }
 
 /* ---- preparing ---- */

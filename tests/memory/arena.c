@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 static long count, failing;
+static void (*watch)(long number);
 
 void memory_fail_at(long n)
 {
@@ -13,12 +14,16 @@ void memory_fail_at(long n)
     failing = n;
 }
 
+void memory_watch(void (*seen)(long number)) { watch = seen; }
+
 long memory_count(void) { return count; }
 
 static void *block(size_t align, size_t n)
 {
     const bool fails = ++count == failing;
 
+    if (watch)
+        watch(count);
     return fails ? NULL : aligned_alloc(align, n);
 }
 

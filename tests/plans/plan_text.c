@@ -257,12 +257,12 @@ static void section(Plan *p, const char *name, const char *of) { fprintf(p->to, 
 static Status show_model(Plan *p)
 {
     Report *report = report_create();
-    Graph *g;
+    Graph *g = NULL;
     Status st;
 
     section(p, "model", "");
-    TRY(graph_clone(&g, p->model));
-    st = model_repair(g, &p->o->build, interp_node, report);
+    st = report ? graph_clone(&g, p->model) : FAIL_NOMEM();
+    st = st ? st : model_repair(g, &p->o->build, interp_node, report);
     st = st ? st : graph_verify(g);
     if (!st)
         st = graph_text_print(p->to, g, true);
@@ -309,6 +309,8 @@ static Status show_mode(Plan *p, BuildMode mode)
     Graph *g = NULL;
     Status st = ST_OK;
 
+    if (!report)
+        return FAIL_NOMEM();
     if (p->shown.standard)
         st = transform_standard(&g, p->model, p->o, report);
     else if (p->shown.window)
