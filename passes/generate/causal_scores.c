@@ -52,21 +52,24 @@ Later later_of_constant(const Graph *g, ValueId v, ScoreAxes axes, bool own)
 
 /* ---- nodes ---- */
 
-static Later checked(Later x) { return isnan(x.low) || isnan(x.high) ? LATER_ANY : x; }
-
+/* Infinities of both signs may meet, and make NaN. */
 static Later add(const Later *a, const Later *b)
 {
-    return checked((Later){ a->any || b->any, a->low + b->low, a->high + b->high });
+    const double inf = (double)INFINITY;
+
+    if ((a->low == -inf && b->high == inf) || (a->high == inf && b->low == -inf))
+        return LATER_ANY;
+    return (Later){ a->any || b->any, a->low + b->low, a->high + b->high };
 }
 
 static Later negative(const Later *x) { return (Later){ x->any, -x->high, -x->low }; }
 
-/* c times x, for a number c >= 0. */
+/* c times x, for a finite number c >= 0. */
 static Later scaled(const Later *x, double c)
 {
     if (c == 0)
         return isinf(x->low) || isinf(x->high) ? LATER_ANY : (Later){ false, 0, 0 };
-    return c > 0 ? checked((Later){ x->any, c * x->low, c * x->high }) : LATER_ANY;
+    return c > 0 && !isinf(c) ? (Later){ x->any, c * x->low, c * x->high } : LATER_ANY;
 }
 
 static Later multiply(const Later *a, const Later *b)
