@@ -71,23 +71,27 @@ measure_all() {
 # tests_of FILE LINE: the suites that run the line, in order.  A line without code of its own belongs to the one above it.
 tests_of() {
     [ -z "$tests" ] || { tr ' ' '\n' <<<"$tests"; return; }
-    local notes dir
+    local notes dir lines=()
     notes=$(object "$1")
     notes=${notes%.o}
     for dir in reached/*/; do
         [ -e "$dir$notes.gcda" ] || continue
+        lines+=("$dir$notes.txt")
         [ -e "$dir$notes.txt" ] || {
             ln -sf "$PWD/coverage/$notes.gcno" "$dir$notes.gcno"
             (cd coverage && gcov --stdout "../$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
                 $3 == "Source" { own = substr($4, length($4) - length(file) + 1) == file }
                 own && $2 + 0 && $1 !~ /-$/ { print $2 + 0, $1 !~ /[#=%]/ }' >"$dir$notes.txt"
         }
-        awk -v line="$2" -v test="$(basename "$dir")" -v quick="$quick" -v killed="$(grep -cx "$(basename "$dir")" killers)" '
-            FILENAME ~ /seconds$/ { seconds = $1; next }
-            $1 <= line && $1 > best { best = $1; runs = 0 }
-            $1 == best { runs += $2 }
-            END { if (runs && !(quick && seconds > 40)) print seconds / (1 + killed), test }' "${dir}seconds" "$dir$notes.txt"
-    done | sort -n | cut -d' ' -f2
+    done
+    [ ${#lines[@]} = 0 ] || awk -v line="$2" -v quick="$quick" '
+        FILENAME == "killers" { killed[$1]++; next }
+        FNR == 1 { split(FILENAME, part, "/"); test = part[2]; above = 0 }
+        FILENAME ~ /seconds$/ { seconds[test] = $1; next }
+        $1 <= line && $1 > above { above = $1; runs[test] = 0 }
+        $1 == above { runs[test] += $2 }
+        END { for (t in runs) if (runs[t] && !(quick && seconds[t] > 40)) print seconds[t] / (1 + killed[t]), t }
+        ' killers reached/*/seconds "${lines[@]}" | sort -n | cut -d' ' -f2
 }
 
 # passes TEST: builds what the test needs, and runs it; one that computes ten times as long as it should has failed.
