@@ -14,6 +14,7 @@
  * the addresses are known. */
 typedef struct {
     int n_threads; /* of the OpenMP team that `run` may use */
+    int64_t grain; /* elements for which a thread more pays; 0: as the kernel estimates */
     size_t scratch_bytes, table_bytes;
     void *scratch, *table;
     Arena *texts;           /* the memory of strings, which their kernels take as they run; NULL except in the

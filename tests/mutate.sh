@@ -98,7 +98,7 @@ tests_of() {
 passes() {
     local program=test_${1%%:*} command=(tests/run.sh build "$1") seconds=90
     if [ -e "build/$program" ]; then
-        [[ $linked == *" $program "* ]] || ninja -C build "$program" >>build.log
+        [[ $linked == *" $program "* ]] || ninja -C build "$program" >>build.log || exit 2
         linked+="$program "
         command=("build/$program")
         [[ $1 != *:* ]] || command=("build/$program" "${1#*:}")

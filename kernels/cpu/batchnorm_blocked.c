@@ -44,7 +44,7 @@ static bool differentiates(const Graph *g, const Node *n)
 
 static bool infers(const Graph *g, const Node *n) { return stored_so(g, n) && !node_int(n, "training_mode"); }
 
-static int team_of(const KernelCtx *ctx, const Tensor *in) { return team_size(ctx->n_threads, tensor_numel(&in[0])); }
+static int team_of(const KernelCtx *ctx, const Tensor *in) { return team_size(ctx, tensor_numel(&in[0])); }
 
 static int64_t units(const BatchNorm *p) { return p->c / p->side * ((p->side + LANES - 1) / LANES); }
 

@@ -66,7 +66,7 @@ static Status cpu_attention_prepare(void **state, KernelCtx *ctx, const Graph *g
     rows = least(rows < ROWS_LEAST ? ROWS_LEAST : rows, p->sizes.causal ? ROWS_CAUSAL : ROWS_MOST);
     p->rows = least(rows, p->sizes.tq);
     heads = p->sizes.batch * p->sizes.heads;
-    p->team = (int)least(team_size(ctx->n_threads, heads * p->sizes.tq * p->sizes.tk), heads ? heads : 1);
+    p->team = (int)least(team_size(ctx, heads * p->sizes.tq * p->sizes.tk), heads ? heads : 1);
     p->tiles = size == 4 && p->sizes.depth % TILE_LANES == 0;
     p->wide = (p->sizes.tk + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
     p->block = aligned((size_t)(p->rows * p->wide) * size);

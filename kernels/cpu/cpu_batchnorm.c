@@ -41,7 +41,7 @@ static double total(double *lane)
 #define BODY "kernels/cpu/cpu_batchnorm.inc"
 #include "kernels/each_type.inc"
 
-#define TEAM team_size(ctx->n_threads, tensor_numel(&in[0]))
+#define TEAM team_size(ctx, tensor_numel(&in[0]))
 RUN_FLOAT(run_stats, stats, state, TEAM, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, TEAM, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_apply, apply, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)

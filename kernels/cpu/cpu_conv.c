@@ -130,7 +130,7 @@ DEFINE_KERNEL(cpu_conv_transpose, .op = &op_ConvTranspose, F32, .supports = supp
  * hide that a training has diverged. */
 static void cpu_conv_finish(const KernelCtx *ctx, float *y, const float *z, int64_t n)
 {
-    const int team = team_size(ctx->n_threads, n);
+    const int team = team_size(ctx, n);
 
 #pragma omp parallel for simd num_threads(team) schedule(static)
     for (int64_t i = 0; i < n; i++) {

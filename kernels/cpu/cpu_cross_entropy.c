@@ -28,7 +28,7 @@ static int64_t samples_of(const SoftmaxPlan *by, int64_t task, int64_t *first)
 
 static Status cpu_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const SoftmaxPlan by = softmax_plan(&in[0].shape, 1, ctx->n_threads);
+    const SoftmaxPlan by = softmax_plan(&in[0].shape, 1, ctx);
     const Nll *p = state;
     const int64_t samples = tensor_numel(&in[1]);
     double *loss = ctx->scratch, num = 0, den = 0;
@@ -52,7 +52,7 @@ static Status cpu_cross_entropy_run_sum(KernelCtx *ctx, void *state, const Tenso
 
 static Status cpu_cross_entropy_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
-    const SoftmaxPlan by = softmax_plan(&in[1].shape, 1, ctx->n_threads);
+    const SoftmaxPlan by = softmax_plan(&in[1].shape, 1, ctx);
     const Nll *p = state;
 
     TRY(nll_check_labels(p, &in[2], by.n));

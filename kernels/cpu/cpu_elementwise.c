@@ -63,7 +63,7 @@ static void cpu_elementwise_run_range(const Elementwise *e, const Tensor *in, co
 Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Elementwise *e = state;
-    const int threads = e->total < PARALLEL_ELEMENTS ? 1 : ctx->n_threads;
+    const int threads = e->total < PARALLEL_ELEMENTS && !ctx->grain ? 1 : ctx->n_threads;
 
     if (!e->total)
         return ST_OK;

@@ -33,7 +33,7 @@ static Status run_gather(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     const Shape *x = &in[0].shape;
     const int64_t outer = shape_count(x, 0, p->axis), d = x->dim[p->axis], n = tensor_numel(&in[1]);
     const size_t row = (size_t)shape_count(x, p->axis + 1, x->rank) * dtype_size(in[0].dtype);
-    const int team = team_size(ctx->n_threads, outer * n * (int64_t)row / 4);
+    const int team = team_size(ctx, outer * n * (int64_t)row / 4);
 
     TRY(cpu_index_check_indices(p, &in[1], d));
     if (!row || !n)
@@ -54,7 +54,7 @@ static Status run_gather_grad(KernelCtx *ctx, void *state, const Tensor *in, Ten
     const RefNode *p = state;
     const Shape *x = &out[0].shape;
     const int64_t outer = shape_count(x, 0, p->axis), d = x->dim[p->axis], inner = shape_count(x, p->axis + 1, x->rank);
-    const int team = team_size(ctx->n_threads, tensor_numel(&out[0]) + tensor_numel(&in[0]));
+    const int team = team_size(ctx, tensor_numel(&out[0]) + tensor_numel(&in[0]));
     const int parts = outer < team ? team : 1; /* of the axis */
 
     TRY(cpu_index_check_indices(p, &in[1], d));

@@ -11,8 +11,8 @@
 #define BODY "kernels/cpu/cpu_interpolate.inc"
 #include "kernels/each_type.inc"
 
-RUN_FLOAT(run, interpolate, ctx->n_threads, state, in[0].data, in[1].data, in[2].data, out[0].data)
-RUN_FLOAT(run_back, spread, ctx->n_threads, state, in[0].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run, interpolate, ctx, state, in[0].data, in[1].data, in[2].data, out[0].data)
+RUN_FLOAT(run_back, spread, ctx, state, in[0].data, in[1].data, in[2].data, out[0].data)
 
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = interpolate_prepare, .release = free
 

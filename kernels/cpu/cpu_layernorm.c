@@ -19,7 +19,7 @@ static Status cpu_layernorm_prepare(void **state, KernelCtx *ctx, const Graph *g
     return kernel_state(state, &p, sizeof p);
 }
 
-static int parts_of(const LayerNorm *p) { return team_size(TEAM_MAX, p->rows * p->n / PART_GRAINS); }
+static int parts_of(const LayerNorm *p) { return team_parts(p->rows * p->n / PART_GRAINS); }
 
 static Status cpu_layernorm_prepare_backward(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
@@ -44,7 +44,7 @@ static Status cpu_layernorm_prepare_backward(void **state, KernelCtx *ctx, const
 static Status cpu_layernorm_run_forward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const LayerNorm *p = state;
-    const int team = team_size(ctx->n_threads, p->rows * p->n);
+    const int team = team_size(ctx, p->rows * p->n);
     const void *bias = p->has_bias ? in[2].data : NULL;
     void *mean = p->has_mean ? out[1].data : NULL, *inv = p->has_inv ? out[2].data : NULL;
 
@@ -58,7 +58,7 @@ static Status cpu_layernorm_run_forward(KernelCtx *ctx, void *state, const Tenso
 static Status cpu_layernorm_run_backward(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const LayerNorm *p = state;
-    const int team = team_size(ctx->n_threads, p->rows * p->n), parts = parts_of(p);
+    const int team = team_size(ctx, p->rows * p->n), parts = parts_of(p);
 
     if (in[0].dtype == DT_FLOAT32)
         backward_f32(p, team, parts, ctx->scratch, in, out);

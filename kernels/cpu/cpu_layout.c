@@ -84,7 +84,7 @@ static Status prepare_transpose(void **state, KernelCtx *ctx, const Graph *g, co
 static Status cpu_layout_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
-    int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
+    int team = team_size(ctx, tensor_numel(&out[0]));
 
     if (!tensor_numel(&out[0]))
         return ST_OK;

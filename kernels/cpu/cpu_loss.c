@@ -17,7 +17,7 @@ static Status cpu_loss_run_nll_sum(KernelCtx *ctx, void *state, const Tensor *in
     const Nll *p = state;
     const AxisLines e = shape_lines(&in[0].shape, 1);
     const int64_t samples = e.outer * e.inner, work = p->smoothing != 0 ? samples * e.n : samples;
-    int team = team_size(ctx->n_threads, work), parts = team_size(TEAM_MAX, work);
+    int team = team_size(ctx, work), parts = team_parts(work);
     double sum[TEAM_MAX][2], num = 0, den = 0;
 
     TRY(nll_check_labels(p, &in[1], e.n));
@@ -39,7 +39,7 @@ static Status cpu_loss_run_nll_grad(KernelCtx *ctx, void *state, const Tensor *i
     const Nll *p = state;
     const AxisLines e = shape_lines(&out[0].shape, 1);
     const int64_t step = e.n * e.inner;
-    int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
+    int team = team_size(ctx, tensor_numel(&out[0]));
 
     TRY(nll_check_labels(p, &in[1], e.n));
     if (!tensor_numel(&out[0]))
@@ -64,7 +64,7 @@ static Status cpu_loss_run_accuracy(KernelCtx *ctx, void *state, const Tensor *i
 {
     const Nll *p = state;
     const AxisLines e = shape_lines(&in[0].shape, 1);
-    int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
+    int team = team_size(ctx, tensor_numel(&in[0]));
     int64_t correct = 0, counted = 0;
 
 #pragma omp parallel for num_threads(team) schedule(static) reduction(+ : correct, counted)

@@ -34,7 +34,7 @@ static Status cpu_optimizer_run_norm(KernelCtx *ctx, void *state, const Tensor *
 
     for (int i = 0; i < p->n; i++) {
         int64_t n = tensor_numel(&in[i]);
-        int team = team_size(ctx->n_threads, n);
+        int team = team_size(ctx, n);
 
         sum += in[i].dtype == DT_FLOAT32 ? squares_f32(team, n, in[i].data, ctx->scratch)
                                          : squares_f64(team, n, in[i].data, ctx->scratch);
@@ -57,7 +57,7 @@ static Status run_sums(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         memset(sum, 0, tensor_bytes(out));
     for (int i = 0; i < p->n; sum += norm_pieces(p->count[i++])) {
         int64_t n = p->from[i] < 0 ? 0 : tensor_numel(&in[i]);
-        int team = team_size(ctx->n_threads, n);
+        int team = team_size(ctx, n);
 
         if (n)
             in[i].dtype == DT_FLOAT32 ? squares_f32(team, n, in[i].data, sum + p->from[i] / BLOCK)

@@ -75,7 +75,7 @@ static Status cpu_pool_make_plan(void **state, KernelCtx *ctx, const Graph *g, c
     p->planes = x->dim[0] * x->dim[1];
     p->in_size = window_numel(p->win.in);
     p->out_size = window_numel(p->win.out);
-    p->team = team_size(ctx->n_threads, shape_numel(x));
+    p->team = team_size(ctx, shape_numel(x));
     if (node_attr(n, "count_include_pad"))
         st = make_shares(p, g, node_int(n, "count_include_pad"));
     if (st)
@@ -182,9 +182,8 @@ typedef int64_t Index_f64;
 #define BODY "kernels/cpu/cpu_pool.inc"
 #include "kernels/each_type.inc"
 
-#define GLOBAL(t)                                                                      \
-    team_size(ctx->n_threads, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), \
-        shape_count(&(t).shape, 2, (t).shape.rank)
+#define GLOBAL(t) \
+    team_size(ctx, shape_numel(&(t).shape)), shape_count(&(t).shape, 0, 2), shape_count(&(t).shape, 2, (t).shape.rank)
 RUN_FLOAT(run_max, max, state, in[0].data, out[0].data)
 RUN_FLOAT(run_max_grad, max_grad, state, ctx->scratch, in[0].data, in[1].data, out[0].data)
 RUN_FLOAT(run_average, average, state, in[0].data, out[0].data)

@@ -54,7 +54,7 @@ static Status cpu_random_run(KernelCtx *ctx, void *state, const Tensor *in, Tens
     const RandomDraw *p = state;
     const PhiloxKey key = random_key(p, &in[1]);
     const int64_t chunks = (p->span.row + CHUNK - 1) / CHUNK, tasks = p->span.outer * chunks;
-    const int threads = p->span.outer * p->span.row < CHUNK ? 1 : ctx->n_threads;
+    const int threads = p->span.outer * p->span.row < CHUNK && !ctx->grain ? 1 : ctx->n_threads;
 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t t = 0; t < tasks; t++)

@@ -45,10 +45,10 @@ Status recurrent_product(int team, bool trans_a, int64_t m, int64_t n, int64_t k
     return team_status(&failure);
 }
 
-void recurrent_divide(RecurrentPlan *p, int n_threads)
+void recurrent_divide(RecurrentPlan *p, const KernelCtx *ctx)
 {
     const Recurrence *r = &p->r;
-    const int team = team_size(n_threads, r->batch * r->gates * r->hidden * (r->hidden + r->inputs) / 8);
+    const int team = team_size(ctx, r->batch * r->gates * r->hidden * (r->hidden + r->inputs) / 8);
 
     p->panels = (r->hidden + PANEL - 1) / PANEL;
     p->team = team < p->panels ? team : (int)p->panels;
@@ -109,7 +109,7 @@ static Status cpu_recurrent_prepare(void **state, KernelCtx *ctx, const Graph *g
     const Recurrence *r = &p.r;
 
     recurrence_read(&p.r, g, n);
-    recurrent_divide(&p, ctx->n_threads);
+    recurrent_divide(&p, ctx);
     recurrent_take(&p, PANELS, &total, p.panels * PANEL * r->gates * r->hidden);
     recurrent_take(&p, BIAS, &total, (r->gates + 1) * r->hidden);
     recurrent_take(&p, STATE, &total, 2 * r->batch * r->hidden);

@@ -46,7 +46,7 @@ static inline void recurrent_take(RecurrentPlan *p, int i, size_t *total, int64_
 }
 
 /* The plan's team and number of panels, where each multiplication of a step counts. */
-void recurrent_divide(RecurrentPlan *p, int n_threads);
+void recurrent_divide(RecurrentPlan *p, const KernelCtx *ctx);
 /* The units [*j, *end) of thread `t` of `team`. */
 void recurrent_units(const RecurrentPlan *p, int t, int team, int64_t *j, int64_t *end);
 /* Packs columns [at * PANEL, ...) of b [k, n], element (i, j) at i * bi + j * bj; zeros behind the last. */

@@ -200,7 +200,7 @@ static void join_parts(const Plan *p, const Reduction *r, const double *partial,
 static Status reduce(KernelCtx *ctx, const Plan *p, const Reduction *r, const Tensor *in, Tensor *out)
 {
     const int64_t tasks = p->outputs * p->parts;
-    const int threads = p->count * p->out_count < TASK ? 1 : ctx->n_threads;
+    const int threads = p->count * p->out_count < TASK && !ctx->grain ? 1 : ctx->n_threads;
     double *partial = ctx->scratch;
 
     if (p->positions == 0) { /* nothing to reduce: the neutral element */

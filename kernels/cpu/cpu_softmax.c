@@ -16,7 +16,7 @@ static bool cpu_softmax_along_axis(const Graph *g, const Node *n)
 
 static Status cpu_softmax_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
-    const SoftmaxPlan p = softmax_plan(in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx->n_threads);
+    const SoftmaxPlan p = softmax_plan(in_value(g, n, 0)->shape, (int)node_int(n, "axis"), ctx);
     return kernel_state(state, &p, sizeof p);
 }
 

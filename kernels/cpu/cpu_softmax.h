@@ -17,12 +17,11 @@ typedef struct {
     int team;
 } SoftmaxPlan;
 
-static inline SoftmaxPlan softmax_plan(const Shape *x, int axis, int n_threads)
+static inline SoftmaxPlan softmax_plan(const Shape *x, int axis, const KernelCtx *ctx)
 {
     const int64_t inner = shape_count(x, axis + 1, x->rank), tiles = (inner + SOFTMAX_TILE - 1) / SOFTMAX_TILE;
 
-    return (SoftmaxPlan){ x->dim[axis], inner, tiles, shape_count(x, 0, axis) * tiles,
-                          team_size(n_threads, shape_numel(x)) };
+    return (SoftmaxPlan){ x->dim[axis], inner, tiles, shape_count(x, 0, axis) * tiles, team_size(ctx, shape_numel(x)) };
 }
 
 #define BODY "kernels/cpu/cpu_softmax.inc"

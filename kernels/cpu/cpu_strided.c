@@ -98,10 +98,10 @@ static void copy_lines(const StridedBox *b, char *to, const char *from, int64_t 
     }
 }
 
-void strided_copy(const StridedBox *b, void *to, const void *from, int n_threads)
+void strided_copy(const StridedBox *b, void *to, const void *from, const KernelCtx *ctx)
 {
     const int64_t bytes = b->n * (int64_t)b->size;
-    const int team = team_size(n_threads, b->lines * b->n);
+    const int team = team_size(ctx, b->lines * b->n);
 
     if (team < 2) {
         if (b->lines)

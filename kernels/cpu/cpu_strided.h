@@ -3,6 +3,7 @@
 #define DPX_KERNELS_CPU_CPU_STRIDED_H
 
 #include "graph/tensor/shape.h"
+#include "kernels/backend.h"
 
 enum { BOX_RANK = MAX_RANK };
 
@@ -24,8 +25,8 @@ struct StridedBox {
  * in elements (any sign, 0 in fs repeats).  Neighbouring dimensions that both sides walk with one stride are merged; at
  * most BOX_RANK + 1 that are not 1 may be left. */
 StridedBox strided_box(size_t size, int rank, const int64_t *dim, const int64_t *ts, const int64_t *fs);
-/* Copies the box, by a team of up to n_threads: which thread copies what does not change it. */
-void strided_copy(const StridedBox *b, void *to, const void *from, int n_threads);
+/* Copies the box, by a team of the context: which thread copies what does not change it. */
+void strided_copy(const StridedBox *b, void *to, const void *from, const KernelCtx *ctx);
 
 /* memcpy of short runs whose length the compiler does not know. */
 static inline void copy_row(char *to, const char *from, size_t bytes)

@@ -198,7 +198,7 @@ static Status cpu_update_run(KernelCtx *ctx, void *state, const Tensor *in, Tens
               .in = in,
               .out = out,
               .size = dtype_size(p->formula[0].type) };
-    const int team = team_size(ctx->n_threads, p->elements);
+    const int team = team_size(ctx, p->elements);
     const int64_t shares = (p->elements + SHARE - 1) / SHARE;
 
     fill_numbers(&s, ctx->scratch);

@@ -14,7 +14,7 @@ enum { BLOCK = 256 };
 static Status element_loss_run_sum(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const int64_t n = tensor_numel(&in[0]);
-    const int team = team_size(ctx->n_threads, n), parts = team_size(TEAM_MAX, n);
+    const int team = team_size(ctx, n), parts = team_parts(n);
     double part[TEAM_MAX], sum = 0;
 
 #pragma omp parallel for num_threads(team) schedule(static)
@@ -30,7 +30,7 @@ static Status element_loss_run_sum(KernelCtx *ctx, void *state, const Tensor *in
 static Status element_loss_run_grad(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const int64_t n = tensor_numel(&out[0]);
-    const int team = team_size(ctx->n_threads, n);
+    const int team = team_size(ctx, n);
 
 #pragma omp parallel for num_threads(team) schedule(static)
     for (int t = 0; t < team; t++) {

@@ -18,18 +18,16 @@ typedef struct {
 
 typedef struct {
     int n, value_in; /* the input that holds the element that fills; -1: zero */
-    int n_threads;
     StridedCopy piece[];
 } Plan;
 
-static Status pieces_create(Plan **out, const KernelCtx *ctx, const Graph *g, int pieces)
+static Status pieces_create(Plan **out, const Graph *g, int pieces)
 {
     Plan *p = kernel_table(g, 1, sizeof *p + (size_t)pieces * sizeof *p->piece);
 
     if (!p)
         return FAIL_NOMEM();
     p->value_in = -1;
-    p->n_threads = ctx->n_threads;
     *out = p;
     return ST_OK;
 }
@@ -48,12 +46,11 @@ static Status pieces_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *
     const Plan *p = state;
     const void *element = p->value_in < 0 ? &zero : in[p->value_in].data;
 
-    (void)ctx;
     for (int i = 0; i < p->n; i++) {
         const StridedCopy *q = &p->piece[i];
 
         strided_copy(&q->box, (char *)out[q->out].data + q->to,
-                     q->in == FILL ? (const char *)element : (const char *)in[q->in].data + q->from, p->n_threads);
+                     q->in == FILL ? (const char *)element : (const char *)in[q->in].data + q->from, ctx);
     }
     return ST_OK;
 }
@@ -67,7 +64,8 @@ static Status prepare_concat(void **state, KernelCtx *ctx, const Graph *g, const
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
     Plan *p;
 
-    TRY(pieces_create(&p, ctx, g, n->n_in));
+    (void)ctx;
+    TRY(pieces_create(&p, g, n->n_in));
     shape_strides(value(g, n->out[0])->shape, ys);
     for (int i = 0; i < n->n_in; i++) {
         const Shape *x = in_value(g, n, i)->shape;
@@ -93,7 +91,8 @@ static Status prepare_split(void **state, KernelCtx *ctx, const Graph *g, const 
     int64_t xs[MAX_RANK], ys[MAX_RANK], begin = 0;
     Plan *p;
 
-    TRY(pieces_create(&p, ctx, g, n->n_out));
+    (void)ctx;
+    TRY(pieces_create(&p, g, n->n_out));
     shape_strides(x, xs);
     for (int i = 0; i < n->n_out; i++) {
         if (has_out(n, i)) {
@@ -149,7 +148,8 @@ static Status prepare_slice(void **state, KernelCtx *ctx, const Graph *g, const 
 
     TRY(slice_range(&r, x, in_const(g, n, 1), in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4),
                     node_text(g, n)));
-    TRY(pieces_create(&p, ctx, g, 1));
+    (void)ctx;
+    TRY(pieces_create(&p, g, 1));
     shape_strides(y, ys);
     begin = slice_strides(&r, x, ss);
     pieces_push(p, &(StridedCopy){ strided_box(size, y->rank, y->dim, ys, ss), 0, 0, (size_t)begin * size, 0 });
@@ -168,7 +168,8 @@ static Status prepare_slice_grad(void **state, KernelCtx *ctx, const Graph *g, c
 
     TRY(slice_range(&r, dx, in_const(g, n, 2), in_const(g, n, 3), in_const(g, n, 4), in_const(g, n, 5),
                     node_text(g, n)));
-    TRY(pieces_create(&p, ctx, g, 2 * dx->rank + 2));
+    (void)ctx;
+    TRY(pieces_create(&p, g, 2 * dx->rank + 2));
     shape_strides(dy, ys);
     begin = slice_strides(&r, dx, ss);
     for (int i = 0; i < dx->rank; i++)
@@ -197,7 +198,8 @@ static Status prepare_pad(void **state, KernelCtx *ctx, const Graph *g, const No
     Plan *p;
 
     TRY(pad_range(&r, x->rank, in_const(g, n, 1), in_const(g, n, 3), node_text(g, n)));
-    TRY(pieces_create(&p, ctx, g, 2 * x->rank + 2));
+    (void)ctx;
+    TRY(pieces_create(&p, g, 2 * x->rank + 2));
     p->value_in = has_in(n, 2) ? 2 : -1;
     shape_strides(x, xs);
     shape_strides(y, ys);
@@ -234,7 +236,8 @@ static Status prepare_tile(void **state, KernelCtx *ctx, const Graph *g, const N
     int64_t dim[2 * MAX_RANK], ts[2 * MAX_RANK], fs[2 * MAX_RANK], xs[MAX_RANK], ys[MAX_RANK];
     Plan *p;
 
-    TRY(pieces_create(&p, ctx, g, 1));
+    (void)ctx;
+    TRY(pieces_create(&p, g, 1));
     shape_strides(x, xs);
     shape_strides(y, ys);
     for (int i = 0; i < x->rank; i++) {
@@ -258,7 +261,8 @@ static Status prepare_blocks(void **state, KernelCtx *ctx, const Graph *g, const
     const BlockStrides b = ref_block_strides(g, n);
     Plan *p;
 
-    TRY(pieces_create(&p, ctx, g, 1));
+    (void)ctx;
+    TRY(pieces_create(&p, g, 1));
     pieces_push(p, &(StridedCopy){ strided_box(element_size(g, n), b.dims.rank, b.dims.dim, to_wide ? b.wide : b.deep,
                                                to_wide ? b.deep : b.wide),
                                    0, 0, 0, 0 });

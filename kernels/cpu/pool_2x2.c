@@ -140,7 +140,7 @@ static void grad_row(const float *x, int64_t w, const float *dy, float *dx, int6
 static Status pool_2x2_run_max(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const int64_t *x_dim = in[0].shape.dim, *y_dim = out[0].shape.dim, planes = x_dim[0] * x_dim[1];
-    const int team = team_size(ctx->n_threads, tensor_numel(&in[0]));
+    const int team = team_size(ctx, tensor_numel(&in[0]));
 
     (void)state;
 #pragma omp parallel for num_threads(team) schedule(static)
@@ -174,7 +174,7 @@ static Status pool_2x2_run_grad(KernelCtx *ctx, void *state, const Tensor *in, T
 {
     const int64_t *dim = out[0].shape.dim, planes = dim[0] * dim[1], dy_plane = (dim[2] / 2) * (dim[3] / 2),
                   x_plane = dim[2] * dim[3];
-    const int team = team_size(ctx->n_threads, tensor_numel(&out[0]));
+    const int team = team_size(ctx, tensor_numel(&out[0]));
 
     (void)state;
 #pragma omp parallel for num_threads(team) schedule(static)

@@ -26,7 +26,7 @@ static Status recurrent_back_prepare(void **state, KernelCtx *ctx, const Graph *
     bool gru;
 
     recurrence_read(&p.r, g, n);
-    recurrent_divide(&p, ctx->n_threads);
+    recurrent_divide(&p, ctx);
     rows = r->steps * r->batch;
     panel = p.panels * PANEL * r->hidden;
     gru = r->cell == CELL_GRU;

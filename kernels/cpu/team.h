@@ -7,17 +7,20 @@
 #include <stdio.h>
 
 #include "graph/base/status.h"
+#include "kernels/backend.h"
 
 enum { TEAM_MAX = 64, TEAM_GRAIN = 16384 }; /* elements below which another thread costs more than it brings */
 
 /* Threads worth having for `work` elements. */
-static inline int team_size(int n_threads, int64_t work)
+static inline int team_size(const KernelCtx *ctx, int64_t work)
 {
-    int64_t most = work / TEAM_GRAIN + 1;
-    int n = n_threads < TEAM_MAX ? n_threads : TEAM_MAX;
+    const int64_t most = work / (ctx->grain ? ctx->grain : TEAM_GRAIN) + 1;
+    const int n = ctx->n_threads < TEAM_MAX ? ctx->n_threads : TEAM_MAX;
 
     return n < most ? n : (int)most;
 }
+/* Parts into which `work` elements are cut whatever the team, so that sums over parts have the same bits. */
+static inline int team_parts(int64_t work) { return team_size(&(KernelCtx){ .n_threads = TEAM_MAX }, work); }
 /* Part `t` of `team` equal parts of [0, n) begins here; part `team` at the end. */
 static inline int64_t team_begin(int64_t n, int t, int team) { return n / team * t + (n % team < t ? n % team : t); }
 
