@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "graph/base/arena.h"
 #include "graph/base/foreign.h"
@@ -25,6 +27,7 @@ void image_list_free(ImageList *l)
     for (int64_t i = 0; i < l->classes && l->class_name; i++)
         free(l->class_name[i]);
     free(l->path);
+    free(l->member);
     free(l->mask);
     free(l->label);
     free(l->number);
@@ -44,6 +47,8 @@ void image_list_select(ImageList *l, const bool *keep)
             continue;
         }
         l->path[n] = l->path[i];
+        if (l->member)
+            l->member[n] = l->member[i];
         if (l->mask)
             l->mask[n] = l->mask[i];
         if (l->label)
@@ -345,7 +350,7 @@ static Status labels_of_fields(ImageList *l, char *const *field, const char *pat
         return FAIL(E_INVALID, "%s: expected a path and a class, or a path and several numbers; a field is no number",
                     path);
     }
-    if (whole && !l->classes && (l->label = malloc((size_t)l->n * sizeof *l->label)))
+    if (whole && (!l->classes || l->member) && (l->label = malloc((size_t)l->n * sizeof *l->label)))
         for (int64_t i = 0; i < l->n; i++)
             l->label[i] = (int64_t)v[i];
     free(v);
@@ -441,4 +446,59 @@ Status image_list_add_masks(ImageList *l, const char *masks)
         snprintf(l->mask[i], room, "%.*s%s%.*s%s", (int)before, masks, star ? "" : "/", (int)n, name, behind);
     }
     return ST_OK;
+}
+
+/* ---- members of archives ---- */
+
+Status image_list_begin(ImageList *out, int64_t n, const char *classes, const char *const *known, int64_t n_known)
+{
+    ImageList l = { .n = n, .path = calloc((size_t)n + 1, sizeof *l.path) };
+    Status st = (l.member = calloc((size_t)n + 1, sizeof *l.member)) && l.path ? ST_OK : FAIL_NOMEM();
+
+    st = st ? st : given_classes(&l, classes, known, n_known);
+    if (st) {
+        image_list_free(&l);
+        return st;
+    }
+    *out = l;
+    return ST_OK;
+}
+
+Status image_list_label(ImageList *l, char *const *field, int columns, const char *where)
+{
+    l->columns = columns;
+    TRY(labels_of_fields(l, field, where));
+    for (int64_t i = 0; i < l->n && l->label && l->classes; i++)
+        if (l->label[i] >= l->classes)
+            return FAIL(E_INVALID, "%s: class %lld, and there are names of %lld classes", l->path[i],
+                        (long long)l->label[i], (long long)l->classes);
+    return ST_OK;
+}
+
+Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole)
+{
+    if (!l->member)
+        return mapped_open(out, l->path[i]);
+    *out = (Mapped){ l->member[i].data, l->member[i].size };
+    if (whole) { /* the archive is read at random, so the kernel reads nothing ahead by itself */
+        const size_t lead = (uintptr_t)out->data % (size_t)sysconf(_SC_PAGESIZE);
+
+        (void)!madvise((void *)(uintptr_t)(out->data - lead), out->size + lead, MADV_WILLNEED);
+    }
+    return ST_OK;
+}
+
+void image_list_close(Mapped *m, const ImageList *l)
+{
+    if (!l->member)
+        mapped_close(m);
+}
+
+int64_t image_list_size(const ImageList *l, int64_t i)
+{
+    struct stat about;
+
+    if (l->member)
+        return (int64_t)l->member[i].size;
+    return stat(l->path[i], &about) ? -1 : about.st_size;
 }

@@ -5,11 +5,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "graph/base/status.h"
+#include "graph/base/mapped.h"
+
+/* A file that lies in an archive. */
+typedef struct {
+    const uint8_t *data; /* lent */
+    size_t size;
+    int64_t sample; /* the archive's number of it */
+} ImageMember;
 
 typedef struct {
-    char **path; /* [n] */
-    char **mask; /* [n] the file of each image's mask, which may be missing; NULL: there are no masks */
+    char **path;         /* [n] of members, the archive's path and the member's name in it */
+    ImageMember *member; /* [n] where the files lie in archives; NULL: they are files of their own */
+    char **mask;         /* [n] the file of each image's mask, which may be missing; NULL: there are no masks */
     size_t room;
     int64_t n;
     size_t root;       /* length of the folder's name, with its slash, that paths begin with */
@@ -37,6 +45,17 @@ Status image_list_find(ImageList *out, const char *path, const char *classes, co
 /* Names the mask of each image: below the folder `masks` the PNG file with the image's name; or `masks` with the name
  * in place of its `*`. */
 Status image_list_add_masks(ImageList *l, const char *masks) CHECKED;
+/* Begins a list of n members of archives, whose paths the caller adds, with the classes of `known`, or those that the
+ * file `classes` names. */
+Status image_list_begin(ImageList *out, int64_t n, const char *classes, const char *const *known,
+                        int64_t n_known) CHECKED;
+/* Makes labels of texts, field[n][columns]: of one column class names, of several numbers.  Whole numbers in one column
+ * are classes, also where these have names.  `where` names the source. */
+Status image_list_label(ImageList *l, char *const *field, int columns, const char *where) CHECKED;
+/* Maps a file, or lends the bytes of a member.  `whole`: all of it will be read. */
+Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole) CHECKED;
+void image_list_close(Mapped *m, const ImageList *l);
+int64_t image_list_size(const ImageList *l, int64_t i); /* of the file in bytes; -1: it cannot be read */
 /* Does the name end as those of image files do? */
 bool image_list_takes(const char *name);
 void image_list_free(ImageList *l);
