@@ -6,6 +6,7 @@ pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)  # patterns of tokenizer.json
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)      # its normalisation
 pkg_check_modules(WEBP IMPORTED_TARGET libwebp)               # WebP images; without it they are refused
+pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)      # tar shards; without it they are refused
 
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
@@ -31,6 +32,10 @@ target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgC
 if(WEBP_FOUND)
     target_compile_definitions(toolbox PUBLIC DPX_WEBP)
     target_link_libraries(toolbox PUBLIC PkgConfig::WEBP)
+endif()
+if(LIBARCHIVE_FOUND)
+    target_compile_definitions(toolbox PUBLIC DPX_ARCHIVE)
+    target_link_libraries(toolbox PUBLIC PkgConfig::LIBARCHIVE)
 endif()
 set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c tools/image/image_operations.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
 

@@ -10,6 +10,7 @@ build="gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler
     libjansson-dev libxxhash-dev libzip-dev zlib1g-dev libdlpack-dev
     libjpeg62-turbo-dev libpng-dev      images
     libwebp-dev                         WebP images; optional
+    libarchive-dev                      tar shards of WebDataset; optional
     libre2-dev              regular expressions, as ONNX means them
     libpcre2-dev libutf8proc-dev        patterns and normalisation of tokenizers
     libsodium-dev           processes prove to each other that they belong together

@@ -6,10 +6,12 @@ left alone.
 """
 import ctypes
 import gzip
+import io
 import json
 import pathlib
 import struct
 import sys
+import tarfile
 import zipfile
 
 import numpy as np
@@ -167,7 +169,6 @@ def torch_like():
 # ---- data ----
 
 def npy(array, version=(1, 0)):
-    import io
     f = io.BytesIO()
     np.lib.format.write_array(f, array, version=version)
     return f.getvalue()
@@ -183,6 +184,16 @@ def npz(name, arrays, how):
             member = zipfile.ZipInfo(f"{key}.npy")
             member.compress_type = how
             z.writestr(member, npy(array))
+
+
+def tar(name, members, form):
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w", format=form) as t:
+        for key, content in members:
+            m = tarfile.TarInfo(key)
+            m.size = len(content)
+            t.addfile(m, io.BytesIO(content))
+    put("data", f"{name}.tar", f.getvalue().rstrip(b"\0").ljust(2048, b"\0"))     # the fuzzer takes 2048 bytes
 
 
 def data():
@@ -203,6 +214,9 @@ def data():
     put("data", "labels.idx", idx(labels, 8))
     put("data", "floats.idx", idx(np.ones((2, 2), "f4"), 13))
     put("data", "llmc.bin", struct.pack("<256i", 20240520, 1, 9, *[0] * 253) + np.arange(9, dtype="<u2").tobytes())
+    tar("array", [("0.x.npy", npy(arrays["f4"]))], tarfile.USTAR_FORMAT)
+    tar("labels", [("0.cls", b"1\n"), ("1.cls", b"-7")], tarfile.GNU_FORMAT)
+    tar("json", [("a/0.json", b'{"a": [1, 2.5]}')], tarfile.PAX_FORMAT)
     put("data", "images.gz", gzip.compress(idx(images, 8), mtime=0))
     put("data", "labels.gz", gzip.compress(idx(labels, 8), mtime=0))
 

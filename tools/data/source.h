@@ -74,6 +74,7 @@ struct DataFormat {
     const char *prefix;        /* "idx:" */
     const char *suffix;        /* ".npz" */
     bool folder;               /* reads folders that are given without a prefix */
+    bool sharded;              /* its path is a pattern of several files (tools/data/shard_paths.h) */
     bool scaled;               /* by --mean and --std */
     bool augmented;            /* by --augment */
     bool laborious;            /* a sample takes a core's time to make, as an image that is decoded */

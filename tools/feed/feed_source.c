@@ -8,6 +8,7 @@
 #include "graph/base/machine.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
+#include "tools/data/shard_paths.h"
 #include "tools/feed/feed.h"
 #include "tools/feed/model_metadata.h"
 #include "tools/image/image_augment.h"
@@ -173,8 +174,9 @@ static Status read_normalisation(Normalisation *out, const Args *a, const char *
     int n_mean = 1, n_std = 1;
 
     if (augment && augment_of_images(augment) && !strcmp(flag, "data") && !s->format->augmented)
-        return FAIL(E_INVALID, "--augment is for images:DIR: --%s %s holds arrays, which are taken as they are", flag,
-                    s->text);
+        return FAIL(E_INVALID,
+                    "--augment is for images:DIR and tar:SHARDS: --%s %s holds arrays, which are taken as they are",
+                    flag, s->text);
     if ((mean || std) && !s->format->scaled)
         return FAIL(E_INVALID, "--mean and --std are for images: --%s %s holds arrays, which are taken as they are",
                     flag, s->text);
@@ -310,21 +312,36 @@ void feed_check_map(const Feed *f, const Args *a, Problems *wrong)
     }
 }
 
+static Status check_path(const char *path)
+{
+    return access(path, F_OK) ? FAIL(E_IO, "%s: cannot open: %s", path, strerror(errno)) : ST_OK;
+}
+
+static Status check_shards(const char *pattern)
+{
+    ShardPaths shards = { 0 };
+    Status st = shard_paths_find(&shards, pattern);
+
+    for (size_t i = 0; !st && i < shards.n; i++)
+        st = check_path(shards.path[i]);
+    shard_paths_free(&shards);
+    return st;
+}
+
 /* E_IO when one of the files that the source names does not exist. */
 static Status check_paths(const Source *s)
 {
     const bool several = strchr(s->format->form, ',') && access(s->path, F_OK); /* idx:IMAGES,LABELS */
     const char *end = s->path;
-    Status st = ST_OK;
+    Status st = s->format->sharded ? check_shards(s->path) : ST_OK;
 
-    for (const char *at = s->path; !st && *s->path && (at == s->path || *end); at = end + 1) {
+    for (const char *at = s->path; !s->format->sharded && !st && *s->path && (at == s->path || *end); at = end + 1) {
         char *path;
 
         end = several ? at + strcspn(at, ",") : at + strlen(at);
         if (!(path = strndup(at, (size_t)(end - at))))
             return FAIL_NOMEM();
-        if (access(path, F_OK))
-            st = FAIL(E_IO, "%s: cannot open: %s", path, strerror(errno));
+        st = check_path(path);
         free(path);
     }
     for (const DataOption *o = s->format->options; o && o->name && !st; o++)
