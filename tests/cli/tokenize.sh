@@ -1,11 +1,11 @@
 #!/bin/bash
-# dpexec tokenize: the ids of Hugging Face's tokenizers for four kinds of tokenizers and texts of many scripts, controls, emoji and
+# dpexec tokenize: the ids of Hugging Face's tokenizers for kinds of tokenizers and texts of many scripts, controls, emoji and
 # broken UTF-8 (tests/cli/tokenize_cases.py made them); the forms of the file; what is refused.  Needs python3-numpy.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
 from=tests/cli/tokenize
 
-for kind in gpt2 prefix llama3 qwen2 deepseek; do
+for kind in gpt2 prefix llama3 qwen2 deepseek t5 xlm albert; do
     for name in text broken; do
         check "$kind $name" "$dpexec" tokenize $from/$kind.json $from/$name.txt -o "$DIR/ids.bin" --quiet
         check "the ids of $kind $name" cmp "$DIR/ids.bin" $from/$kind.$name.bin
@@ -17,7 +17,7 @@ says "$from/broken.txt: not UTF-8 in 39 places, the first at byte 143; read as U
 # Threads encode stretches of a large text; their number changes no id.
 tr -d '<' <$from/text.txt >"$DIR/plain.txt"
 while [ "$(wc -c <"$DIR/large.txt" 2>/dev/null || echo 0)" -lt 600000 ]; do cat "$DIR/plain.txt" <(head -c $((RANDOM % 3000)) "$DIR/plain.txt" | iconv -c -t UTF-8) >>"$DIR/large.txt"; done
-for kind in gpt2 prefix llama3 qwen2 deepseek; do
+for kind in gpt2 prefix llama3 qwen2 deepseek t5 xlm albert; do
     for n in 1 2 7; do check "$kind, $n threads" "$dpexec" tokenize $from/$kind.json "$DIR/large.txt" -o "$DIR/large.$n" --workers $n --quiet; done
     check "$kind: the ids of one thread" cmp "$DIR/large.1" "$DIR/large.2"
     check "$kind: the ids of one thread of seven" cmp "$DIR/large.1" "$DIR/large.7"
@@ -45,8 +45,8 @@ j["model"]["vocab"]["ab\u0001"] = 70000
 j["added_tokens"] = []
 json.dump(j, open(f"{out}/large.json", "w"))
 # All that dpexec lacks, at once.
-j["normalizer"] = {"type": "Lowercase"}
-j["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "Metaspace"}, {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"}]}
+j["normalizer"] = {"type": "BertNormalizer"}
+j["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [{"type": "Punctuation"}, {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"}]}
 j["model"]["dropout"] = 0.5
 json.dump(j, open(f"{out}/lacks.json", "w"))
 json.dump({"model": {"type": "WordPiece"}, "pre_tokenizer": {"type": "ByteLevel"}}, open(f"{out}/wordpiece.json", "w"))
@@ -57,6 +57,28 @@ j = json.load(open(f"{given}/gpt2.json"))
 del j["model"]["vocab"]["Ĉ"]
 j["model"]["vocab"]["other"] = 32
 json.dump(j, open(f"{out}/byte.json", "w"))
+# Unigram: what is broken or lacks.
+def unigram(name, **other):
+    j = json.load(open(f"{given}/t5.json"))
+    json.dump({**j, **other, "model": {**j["model"], **other.get("model", {})}}, open(f"{out}/{name}.json", "w"))
+metaspace = json.load(open(f"{given}/t5.json"))["pre_tokenizer"]
+unigram("map", normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"})
+unigram("base64", normalizer={"type": "Precompiled", "precompiled_charsmap": "*"})
+unigram("cuts", normalizer={"type": "StripAccents"})
+unigram("behind", pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]})
+unigram("scheme", pre_tokenizer={**metaspace, "prepend_scheme": "last"})
+unigram("wide", pre_tokenizer={**metaspace, "replacement": "__"})
+unigram("older", pre_tokenizer={"type": "Metaspace", "replacement": "_", "add_prefix_space": False})
+unigram("byte_level", pre_tokenizer={"type": "ByteLevel"})
+unigram("scores", model={"vocab": [["a", "b"]]})
+unigram("unk", model={"unk_id": 1 << 20})
+unigram("no_unk", model={"unk_id": None})
+# Sums of scores that are equal but for the last bits, which tokenizers' parser of numbers decides.
+for name, one, three in ("tie1", -3.7578559472842916, -6.019872317201952), ("tie2", -2.1401933834368845, -3.3956309020769466):
+    unigram(name, normalizer=None, pre_tokenizer=None, added_tokens=[], model={"vocab": [["<unk>", 0], ["-", one], ["---", three]]})
+    open(f"{out}/{name}.txt", "w").write("-" * (7 if name == "tie1" else 8))
+open(f"{out}/spiece.model", "wb").write(bytes.fromhex("0a0e0a053c756e6b3e15000000001802"))
+open(f"{out}/chess.txt", "w").write("\u265f")
 open(f"{out}/a.txt", "w").write("a" * 5000 + "\b")
 END
 check "large" "$dpexec" tokenize "$DIR/large.json" "$DIR/a.txt" -o "$DIR/large.llmc" --format llmc
@@ -67,15 +89,34 @@ magic, version, n = struct.unpack("<3i", data[:12])
 assert (magic, version, len(data)) == (20240801, 7, 1024 + 4 * n), (magic, version, n, len(data))
 END
 
+check "sevens" "$dpexec" tokenize "$DIR/tie1.json" "$DIR/tie1.txt" -o "$DIR/tie1.bin"
+check "the ids of sevens" cmp "$DIR/tie1.bin" <(printf '\1\0\2\0\2\0')
+check "eights" "$dpexec" tokenize "$DIR/tie2.json" "$DIR/tie2.txt" -o "$DIR/tie2.bin"
+check "the ids of eights" cmp "$DIR/tie2.bin" <(printf '\2\0\2\0\1\0\1\0')
+
 # Refusals.
-refused 1 "lacks.json: dpexec reads byte-level BPE, not: normalizer Lowercase (expected none or NFC); pre_tokenizer Metaspace" \
+refused 1 "lacks.json: dpexec reads byte-level BPE and Unigram, not: normalizer BertNormalizer (expected NFC, NFD" \
     "$dpexec" tokenize "$DIR/lacks.json" "$DIR/a.txt" -o "$DIR/none.bin"
-for lacks in "'\\w' at byte 1 of the pattern is not supported" "a pre_tokenizer without ByteLevel" "model.dropout"; do
+for lacks in "pre_tokenizer Punctuation (expected ByteLevel, Metaspace, " "'\\w' at byte 1 of the pattern is not supported" "a pre_tokenizer without ByteLevel" "model.dropout"; do
     refused 1 "$lacks" "$dpexec" tokenize "$DIR/lacks.json" "$DIR/a.txt" -o "$DIR/none.bin"
 done
-refused 1 "model WordPiece (expected BPE)" "$dpexec" tokenize "$DIR/wordpiece.json" "$DIR/a.txt" -o "$DIR/none.bin"
+refused 1 "model WordPiece (expected BPE or Unigram)" "$dpexec" tokenize "$DIR/wordpiece.json" "$DIR/a.txt" -o "$DIR/none.bin"
 refused 2 "a.txt: the pattern needs more than 100000 steps at byte 0" "$dpexec" tokenize "$DIR/hostile.json" "$DIR/a.txt" -o "$DIR/none.bin"
 refused 2 "a.txt: the vocabulary has no token for byte 0x08" "$dpexec" tokenize "$DIR/byte.json" "$DIR/a.txt" -o "$DIR/none.bin"
+refused_json() { refused "$1" "$3" "$dpexec" tokenize "$DIR/$2.json" "$DIR/chess.txt" -o "$DIR/none.bin"; }
+refused_json 1 map "normalizer Precompiled: precompiled_charsmap of 3 bytes is broken"
+refused_json 1 base64 "normalizer Precompiled: precompiled_charsmap is no base64"
+refused_json 1 cuts "prepend_scheme first behind a normalizer that cuts a text's beginning off"
+refused_json 1 behind "pre_tokenizer Metaspace with prepend_scheme first behind another pre_tokenizer"
+refused_json 1 scheme "pre_tokenizer Metaspace with prepend_scheme last"
+refused_json 1 wide "pre_tokenizer Metaspace whose replacement is not one character"
+refused_json 1 older "pre_tokenizer Metaspace with add_prefix_space false and prepend_scheme always"
+refused_json 1 byte_level "a pre_tokenizer with ByteLevel for model Unigram"
+refused_json 1 scores "piece 0 of the vocabulary is no text with a score"
+refused_json 1 unk "model.unk_id is no id of the vocabulary"
+refused_json 2 no_unk "chess.txt: the vocabulary has no piece for"
+refused 1 "spiece.model: a model of SentencePiece; convert it to a tokenizer.json: python3 -c" \
+    "$dpexec" tokenize "$DIR/spiece.model" "$DIR/a.txt" -o "$DIR/none.bin"
 refused 1 "expected a tokenizer.json; line 1" "$dpexec" tokenize $from/text.txt "$DIR/a.txt" -o "$DIR/none.bin"
 refused 2 "gpt2.json has no added token '<|none|>'" "$dpexec" tokenize $from/gpt2.json "$DIR/a.txt" -o "$DIR/none.bin" --separator '<|none|>'
 refused 2 "--format: expected raw or llmc, found 'npz'" "$dpexec" tokenize bytes "$DIR/a.txt" -o "$DIR/none.bin" --format npz

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Trains tokenizers of four kinds and encodes texts with them: what `dpexec tokenize` is compared with.
+"""Trains tokenizers of several kinds and encodes texts with them: what `dpexec tokenize` is compared with.
 
     tests/cli/tokenize_cases.py FOLDER [CHARACTERS [VOCABULARY]]
 
 The folder gets text.txt, broken.txt (not UTF-8 in places), KIND.json, and KIND.text.bin and KIND.broken.bin with the ids
-as uint16.  Needs `tokenizers` of PyPI.  tests/cli/tokenize holds what 6000 characters and 500 tokens gave with version 0.23.3.
+as uint16; of Unigram also KIND.decoded.txt, the text of the ids.  Needs `tokenizers`, `sentencepiece` and `protobuf` of PyPI.
+tests/cli/tokenize holds what 6000 characters and 500 tokens gave with versions 0.23.3 and 0.2.3.
 """
+import base64
+import io
 import json
 import pathlib
 import random
 import sys
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 folder = pathlib.Path(sys.argv[1])
 length = int(sys.argv[2]) if len(sys.argv) > 2 else 6000
@@ -80,6 +85,59 @@ def trained(kind, pre, text, normalizer=None):
     return Tokenizer.from_file(str(path))
 
 
+# Rules of a small map of characters: combinations, expansions, deletions (a full one, nmt_nfkc, has 300 KB).
+RULES = {"A\u0300": "\u00c0", "e\u0301": "\u00e9", "\u212b": "\u00c5", "\ufb01": "fi", "\u00bd": "1\u20442", "\u3000": " ", "\u00a0": " ", "\t": " ",
+         "\r": " ", "\n": " ", "\u200b": "", "\ufeff": "", "\u180e": "", "\u0e33": "\u0e4d\u0e32", "\u1100\u1161": "\uac00",
+         **{chr(c): chr(c - 0xfee0) for c in range(0xff21, 0xff3b)}, **{chr(c): chr(c - 0x1d400 + 65) for c in range(0x1d400, 0x1d41a)}}
+
+
+def pieces(text, bytes_too):
+    """Trains a model of SentencePiece: its pieces with scores, and its map of characters."""
+    codes = lambda s: " ".join(f"{ord(c):X}" for c in s)
+    rules, model = folder / "rules.tsv", io.BytesIO()
+    rules.write_text("".join(f"{codes(a)}\t{codes(b)}\n" for a, b in RULES.items()))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text.split("\n")), model_writer=model, model_type="unigram", vocab_size=vocabulary + 256 * bytes_too,
+        normalization_rule_tsv=str(rules), byte_fallback=bytes_too, character_coverage=0.98, hard_vocab_limit=False,
+        minloglevel=2, num_threads=1)
+    rules.unlink()
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return [(p.piece, p.score) for p in proto.pieces], base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+
+
+def unigram(kind, text):
+    """XLM-R's and T5's forms with models of SentencePiece, ALBERT's with one that tokenizers trained."""
+    bytes_too = kind == "xlm"
+    if kind == "albert":
+        t = Tokenizer(models.Unigram())
+        t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
+                                             normalizers.Replace(Regex(" {2,}"), " ")])
+        t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+        t.train_from_iterator([text], trainers.UnigramTrainer(vocab_size=vocabulary, unk_token="<unk>", special_tokens=["<unk>"], show_progress=False))
+    else:
+        vocab, charsmap = pieces(text, bytes_too)
+        t = Tokenizer(models.Unigram(vocab, 0, bytes_too))
+        mapped = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+        more = [{"type": "Strip", "strip_left": False, "strip_right": True}] if kind == "t5" else []
+        more.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581" if kind == "t5" else " "})
+        j = json.loads(t.to_str())
+        j["normalizer"] = {"type": "Sequence", "normalizers": [mapped, *more]}
+        t = Tokenizer.from_str(json.dumps(j))
+        t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False) if kind == "t5" else pre_tokenizers.Metaspace()
+    t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    t.add_special_tokens(["<|end|>", AddedToken("<|left|>", lstrip=True), AddedToken("<|right|>", rstrip=True)])
+    t.add_tokens([AddedToken("<|norm\u212b|>", normalized=True)])
+    path = folder / f"{kind}.json"
+    path.write_text(json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    return Tokenizer.from_file(str(path))
+
+
+def write_ids(t, kind):
+    for name, data in ("text", text.encode()), ("broken", bytes(broken)):
+        ids = t.encode(data.decode(errors="replace"), add_special_tokens=False).ids
+        (folder / f"{kind}.{name}.bin").write_bytes(b"".join(i.to_bytes(2, "little") for i in ids))
+
+
 text = ""
 while len(text) < length:
     text += some_text()
@@ -96,7 +154,8 @@ for kind, pre, normalizer in (("gpt2", pre_tokenizers.ByteLevel(add_prefix_space
                               ("llama3", split(LLAMA), None),
                               ("qwen2", split(QWEN), normalizers.NFC()),
                               ("deepseek", split(*DEEPSEEK), normalizers.Sequence([]))):
-    t = trained(kind, pre, text, normalizer)
-    for name, data in ("text", text.encode()), ("broken", bytes(broken)):
-        ids = t.encode(data.decode(errors="replace"), add_special_tokens=False).ids
-        (folder / f"{kind}.{name}.bin").write_bytes(b"".join(i.to_bytes(2, "little") for i in ids))
+    write_ids(trained(kind, pre, text, normalizer), kind)
+for kind in "t5", "xlm", "albert":
+    t = unigram(kind, text)
+    write_ids(t, kind)
+    (folder / f"{kind}.decoded.txt").write_bytes(t.decode(t.encode(text, add_special_tokens=False).ids, skip_special_tokens=False).encode())

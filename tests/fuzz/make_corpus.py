@@ -4,6 +4,7 @@
 Needs numpy and onnx (of PyPI, or Debian's python3-numpy and python3-onnx).  What the fuzzer found is kept there too, as found-*, and is
 left alone.
 """
+import base64
 import ctypes
 import gzip
 import io
@@ -404,5 +405,30 @@ def tokenizers():
                                            "model": {"type": "BPE", "vocab": vocab, **more}}).encode() + b"\0" + text)
 
 
-for part in (networks, layout, older, structure, tensors, torch_like, data, tables, checkpoints, manifests, texts, images, options, calls, tokenizers):
+def charsmap():
+    """A map of a tab to a space and of a with an accent to nothing, by hand (tools/text/charsmap.c has the form)."""
+    units = [0] * 114
+    unit = lambda label, offset, leaf: label | leaf << 8 | offset << 10
+    units[0] = unit(0, 16, 0)
+    units[16 ^ 0x09], units[24] = unit(0x09, 1, 1), 1 << 31 | 0
+    units[16 ^ 0x61], units[40], units[41], units[42] = unit(0x61, 0x95, 0), unit(0xcc, 0x80, 0), unit(0x81, 3, 1), 1 << 31 | 1
+    return base64.b64encode(struct.pack("<115I", 4 * 114, *units) + b" \0\0").decode()
+
+
+def unigrams():
+    vocab = [["<unk>", 0], ["\u2581", -2], ["a", -3.5], ["b", -4], ["\u2581ab", -1e-3], ["ab", -5.25], ["\u00e9", -6], ["<0xC3>", -9], ["<0xA9>", -9]]
+    token = {"id": len(vocab), "content": "<e>", "single_word": False, "lstrip": True, "rstrip": True, "normalized": True, "special": True}
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+    text = "ab\ta\u0301b \u00e9\u00e9 \ufb01  <e> BA ab\r\n\u0130 ".encode() + b"\xf0\x9f"
+    for name, steps, pre, more in (
+            ("t5", [{"type": "Precompiled", "precompiled_charsmap": charsmap()}, {"type": "Strip", "strip_left": False, "strip_right": True},
+                    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"}], {**space, "prepend_scheme": "first", "split": False}, {}),
+            ("xlmr", [{"type": "NFKC"}, {"type": "Prepend", "prepend": "a"}], {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, space]},
+             {"byte_fallback": True}),
+            ("albert", [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}, {"type": "Replace", "pattern": {"String": "b"}, "content": ""}], space, {})):
+        put("tokenizer", name, json.dumps({"normalizer": {"type": "Sequence", "normalizers": steps}, "pre_tokenizer": pre, "added_tokens": [token],
+                                           "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab, **more}}).encode() + b"\0" + text)
+
+
+for part in (networks, layout, older, structure, tensors, torch_like, data, tables, checkpoints, manifests, texts, images, options, calls, tokenizers, unigrams):
     part()

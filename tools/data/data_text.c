@@ -14,7 +14,7 @@
 
 static const DataOption options[] = { TOKEN_WINDOW_OPTIONS,
                                       { "tokens", "bytes", "each byte of the text is a token [bytes]" },
-                                      { "tokenizer", "FILE.json", "byte-level BPE of a tokenizer.json" },
+                                      { "tokenizer", "FILE.json", "BPE or Unigram of a tokenizer.json" },
                                       { "cache", "DIR",
                                         "where the token ids are kept [the text's folder, else the cache's]" },
                                       { NULL, NULL, NULL } };

@@ -1,6 +1,7 @@
 /* From a text to token ids, in the order of Hugging Face's tokenizers:
  *
- *     added tokens in the text | normalisation | added tokens in the normalised text | splits into words | BPE of words
+ *     added tokens in the text | normalisation | added tokens in the normalised text | splits into words | BPE or
+ * Unigram of words
  *
  * The library's post-processors add special tokens only where they are asked for, so they have no part here. */
 #include "tools/text/tokenizer.h"
@@ -22,7 +23,9 @@ typedef struct {
     TokenIds ids;
     TokenSink *take;
     void *user;
-    size_t done; /* bytes of the text that were split */
+    size_t done;       /* bytes of the text that were split */
+    const char *begin; /* of the whole text */
+    const char *first; /* piece that begins the text; NULL: another one does */
 } Encoding;
 
 Status token_ids_take(void *user, const uint32_t *id, size_t n, size_t done)
@@ -58,11 +61,15 @@ Status tokenizer_open(Tokenizer **out, const char *source)
     return st;
 }
 
+static bool is_bytes(const Tokenizer *t) { return !t->bpe && !t->unigram; }
+
 void tokenizer_free(Tokenizer *t)
 {
     if (!t)
         return;
     bpe_free(t->bpe);
+    unigram_free(t->unigram);
+    normalizer_free(&t->normalizer);
     for (size_t i = 0; i < t->n_added; i++)
         free(t->added[i].text);
     free(t->added);
@@ -77,14 +84,13 @@ void tokenizer_free(Tokenizer *t)
     free(t->further);
     free(t->source);
     free(t->repaired.text);
-    free(t->composed.text);
     free(t);
 }
 
 Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads)
 {
     threads = threads < MOST_THREADS ? threads : MOST_THREADS;
-    if (threads < 2 || !t->bpe)
+    if (threads < 2 || is_bytes(t))
         return ST_OK;
     t->source = strdup(source);
     t->further = calloc((size_t)threads, sizeof(Tokenizer *));
@@ -98,7 +104,7 @@ const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id)
 {
     static char byte[256];
 
-    if (!t->bpe && id < 256) {
+    if (is_bytes(t) && id < 256) {
         byte[id] = (char)id; /* by any thread the same */
         *n = 1;
         return &byte[id];
@@ -133,6 +139,30 @@ static Status give(Encoding *e)
 static Status encode_large(Encoding *e, int k, const char *text, size_t n);
 static Status encode_next(Encoding *e, int k, const char *text, size_t n, size_t at, size_t *end);
 
+/* Puts a step's character in the place of spaces, and before the piece where it is asked for. */
+static Status replace_spaces(const char **out, size_t *n, TextBuffer *b, const SplitStep *s, const char *text,
+                             bool first)
+{
+    const size_t len = strlen(s->space);
+    const bool begins = *text == ' ' || (*n >= len && !memcmp(text, s->space, len));
+
+    b->n = 0;
+    if (s->prefix_space && !begins && (first || !s->prefix_first))
+        TRY(text_add(b, s->space, len));
+    for (size_t i = 0; i < *n;) {
+        const char *space = memchr(text + i, ' ', *n - i);
+        const size_t end = space ? (size_t)(space - text) : *n;
+
+        TRY(text_add(b, text + i, end - i));
+        if (space)
+            TRY(text_add(b, s->space, len));
+        i = end + 1;
+    }
+    *out = b->text;
+    *n = b->n;
+    return ST_OK;
+}
+
 /* Splits a piece by the steps from `k` on, and encodes the words. */
 static Status encode_piece(Encoding *e, int k, const char *text, size_t n)
 {
@@ -142,18 +172,21 @@ static Status encode_piece(Encoding *e, int k, const char *text, size_t n)
     if (!n)
         return ST_OK;
     if (k == e->t->n_step) {
-        TRY(bpe_encode(e->t->bpe, (const uint8_t *)text, n, &e->ids));
+        TRY(e->t->bpe ? bpe_encode(e->t->bpe, (const uint8_t *)text, n, &e->ids)
+                      : unigram_encode(e->t->unigram, text, n, &e->ids));
         e->done += n;
         return e->ids.n >= IDS_AT_ONCE ? give(e) : ST_OK;
     }
-    if (s->prefix_space && *text != ' ') {
+    if (*s->space) {
+        TRY(replace_spaces(&text, &n, prefixed, s, text, text == e->first));
+    } else if (s->prefix_space && *text != ' ') {
         prefixed->n = 0;
         TRY(text_add(prefixed, " ", 1));
         TRY(text_add(prefixed, text, n));
         text = prefixed->text;
         n = prefixed->n;
     }
-    if (!s->pattern)
+    if (!s->pattern && !s->splits)
         return encode_piece(e, k + 1, text, n);
     if (e->t->threads > 1 && n > 2 * SHORTEST)
         return encode_large(e, k, text, n);
@@ -168,6 +201,12 @@ static Status encode_next(Encoding *e, int k, const char *text, size_t n, size_t
     const SplitStep *s = &e->t->step[k];
     size_t start, behind;
 
+    if (s->splits) {
+        const char *next = memmem(text + at + 1, n - at - 1, s->space, strlen(s->space));
+
+        *end = next ? (size_t)(next - text) : n;
+        return encode_piece(e, k + 1, text + at, *end - at);
+    }
     TRY(split_pattern_next(s->pattern, text, n, at, &start, &behind));
     if (!s->drops_rest)
         TRY(encode_piece(e, k + 1, text + at, start - at));
@@ -263,7 +302,9 @@ static Status encode_stretches(Encoding *e, Stretch *s, int threads, int k, cons
         for (from = n - from > length ? from + length : n; from < n && ((unsigned char)text[from] & 0xC0) == 0x80;)
             from++;
         s[i].to = from;
-        s[i].e = (Encoding){ .t = i ? e->t->further[i - 1] : e->t, .take = token_ids_take, .user = &s[i].ids };
+        s[i].e = (Encoding){
+            .t = i ? e->t->further[i - 1] : e->t, .take = token_ids_take, .user = &s[i].ids, .first = e->first
+        };
     }
     for (int i = threads - 1; i >= 0 && !st; i--)
         if (!i || !(s[i].runs = !pthread_create(&s[i].thread, NULL, encode_stretch, &s[i])))
@@ -331,47 +372,19 @@ static const AddedToken *token_at(const Tokenizer *t, const char *text, size_t n
     return found;
 }
 
-/* The place where the white space that ends text[0, n) begins. */
-static size_t space_before(const char *text, size_t n)
-{
-    for (size_t at = n; at; n = at) {
-        uint32_t c;
-
-        for (at--; at && ((unsigned char)text[at] & 0xC0) == 0x80;)
-            at--;
-        c = (unsigned char)text[at] < 0x80 ? (unsigned char)text[at] : n - at > 3 ? 0 : utf8_code(text + at);
-        if (!is_white_space(c))
-            return n;
-    }
-    return n;
-}
-
-/* The bytes of white space at the beginning of a text. */
-static size_t space_behind(const char *text, size_t n)
-{
-    size_t at = 0;
-
-    for (bool valid; at < n;) {
-        const size_t len = utf8_step((const uint8_t *)text + at, n - at, &valid);
-
-        if (!is_white_space(len == 1 ? (unsigned char)text[at] : !valid || len > 3 ? 0 : utf8_code(text + at)))
-            break;
-        at += len;
-    }
-    return at;
-}
-
 static Status encode_text(Encoding *e, const char *text, size_t n, bool normalized);
 
 /* What is between added tokens. */
 static Status encode_between(Encoding *e, const char *text, size_t n, bool normalized)
 {
+    const bool first = text == e->begin;
+
     if (!n)
         return ST_OK;
     if (normalized)
         return encode_piece(e, 0, text, n);
-    if (e->t->composes)
-        TRY(text_compose(&text, &e->t->composed, text, &n));
+    TRY(normalizer_apply(&text, &e->t->normalizer, text, &n));
+    e->first = first ? text : NULL;
     return encode_text(e, text, n, true);
 }
 
@@ -390,13 +403,13 @@ static Status encode_text(Encoding *e, const char *text, size_t n, bool normaliz
         at += token ? token->n : 1;
         if (!token)
             continue;
-        if (token->lstrip && (start = space_before(text, start)) < done)
+        if (token->lstrip && (start = white_space_ends(text, start)) < done)
             start = done;
         if (done < start)
             TRY(encode_between(e, text + done, start - done, normalized));
         TRY(token_ids_add(&e->ids, token->id));
         e->done += token->n;
-        done = at + (token->rstrip ? space_behind(text + at, n - at) : 0);
+        done = at + (token->rstrip ? white_space_begins(text + at, n - at) : 0);
     }
     return done < n ? encode_between(e, text + done, n - done, normalized) : ST_OK;
 }
@@ -421,9 +434,10 @@ Status tokenizer_encode(Tokenizer *t, const uint8_t *text, size_t n, TokenSink *
     Status st;
 
     *replaced = *first = 0;
-    if (!t->bpe) {
+    if (is_bytes(t)) {
         st = encode_bytes(&e, text, n);
     } else if (!(st = utf8_repair(&valid, &t->repaired, text, &n, replaced, first))) {
+        e.begin = valid;
         st = encode_text(&e, valid, n, false);
     }
     st = st ? st : give(&e);

@@ -1,10 +1,9 @@
-/* Tokenizers: bytes as they are, or byte-level BPE as a tokenizer.json describes it. */
+/* Tokenizers: bytes as they are, or byte-level BPE or Unigram as a tokenizer.json describes it. */
 #ifndef DPX_TOOLS_TOKENIZER_H
 #define DPX_TOOLS_TOKENIZER_H
 
-#include "tools/text/bpe.h"
-#include "tools/text/split_pattern.h"
-#include "tools/text/utf8_text.h"
+#include "tools/text/normalizer.h"
+#include "tools/text/unigram.h"
 
 enum { SPLITS_MOST = 16 };
 
@@ -22,12 +21,16 @@ typedef struct {
     SplitPattern *pattern; /* NULL: nothing is split */
     bool drops_matches, drops_rest;
     bool prefix_space; /* a piece that does not begin with a space gets one first */
+    char space[8];     /* UTF-8 character that takes the place of spaces; "": none does */
+    bool prefix_first; /* only the piece that begins the text gets one */
+    bool splits;       /* a piece begins at each of these characters */
 } SplitStep;
 
 typedef struct Tokenizer Tokenizer;
 
 struct Tokenizer {
-    Bpe *bpe;            /* NULL: each byte is its own id */
+    Bpe *bpe;
+    Unigram *unigram;    /* both NULL: each byte is its own id */
     uint32_t vocabulary; /* the largest id, and 1 */
     uint32_t padding;    /* the id that pads, by the file; TOKEN_NONE: it says none */
     AddedToken *added;   /* by their bytes */
@@ -35,16 +38,16 @@ struct Tokenizer {
     uint8_t begins[256]; /* bytes that begin an added token: 1 in the text as it is, 2 in the normalised one */
     SplitStep step[SPLITS_MOST];
     int n_step;
-    bool composes; /* normalisation form C */
+    Normalizer normalizer;
     struct TokenSpelling {
         size_t at, n; /* n 0: there is no such token */
     } * spelling;     /* [n_spelling] where the bytes of a token are in `spelled` */
     size_t n_spelling;
     TextBuffer spelled;
-    TextBuffer repaired, composed, prefixed[SPLITS_MOST]; /* of the text that is encoded */
-    int threads;                                          /* that encode large texts; 0: one */
-    char *source;                                         /* of the tokenizers of further threads */
-    Tokenizer **further;                                  /* [threads - 1]; NULL: not read yet */
+    TextBuffer repaired, prefixed[SPLITS_MOST]; /* of the text that is encoded */
+    int threads;                                /* that encode large texts; 0: one */
+    char *source;                               /* of the tokenizers of further threads */
+    Tokenizer **further;                        /* [threads - 1]; NULL: not read yet */
 };
 
 /* Receives ids in order.  `done`: bytes of the text before them, roughly. */

@@ -1,8 +1,9 @@
-/* Reader of tokenizer.json, the format of Hugging Face's tokenizers: byte-level BPE.
+/* Reader of tokenizer.json, the format of Hugging Face's tokenizers: byte-level BPE and Unigram.
  *
  * The file says much that changes no id of encode(text, add_special_tokens=False): post_processor, decoder, and
  * truncation and padding, which are for batches, but for the id that pads.  The rest is followed, or refused by name,
  * all at once. */
+#include <float.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -10,11 +11,18 @@
 
 #include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
+#include "graph/base/numtext.h"
 #include "tools/text/tokenizer.h"
 
 /* ByteLevel's own pattern, that of GPT-2. */
 static const char *const byte_level_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/* What converts a model of SentencePiece, by the package transformers. */
+#define CONVERSION                                                                                          \
+    "python3 -c \"from types import SimpleNamespace as S; from transformers.convert_slow_tokenizer import " \
+    "SpmConverter as C; C(S(vocab_file='%s')).converted().save('tokenizer.json')\""
+#define SPACE "\342\226\201" /* U+2581, which stands for a space in pieces */
 
 static bool is_blank(const json_t *j) { return !j || json_is_null(j) || (json_is_string(j) && !json_string_length(j)); }
 
@@ -24,6 +32,8 @@ static const char *type_of(const json_t *j)
 
     return type ? type : "without a type";
 }
+
+static bool is_unigram(const json_t *model) { return !strcmp(type_of(model), "Unigram"); }
 
 /* The ids of a vocabulary; TOKEN_NONE: it lacks the token. */
 static uint32_t token_id(const json_t *vocab, const char *token)
@@ -166,14 +176,117 @@ static Status read_spellings(Tokenizer *t, json_t *vocab, bool words)
     return ST_OK;
 }
 
+/* Keeps the bytes of each piece: "\u2581" is a space, and with byte_fallback <0x0A> a byte. */
+static Status read_piece_spellings(Tokenizer *t, const json_t *vocab, bool bytes)
+{
+    json_t *pair;
+    size_t i;
+
+    if (!(t->spelling = calloc((size_t)t->vocabulary + 1, sizeof *t->spelling)))
+        return FAIL_NOMEM();
+    t->n_spelling = t->vocabulary;
+    json_array_foreach(vocab, i, pair)
+    {
+        const char *piece = json_string_value(json_array_get(pair, 0));
+        unsigned byte;
+        int end = 0;
+
+        t->spelling[i].at = t->spelled.n;
+        if (bytes && sscanf(piece, "<0x%2X>%n", &byte, &end) == 1 && end == 6 && !piece[6]) {
+            const char c = (char)byte;
+
+            TRY(text_add(&t->spelled, &c, 1));
+        } else {
+            for (const char *space; (space = strstr(piece, SPACE)); piece = space + strlen(SPACE)) {
+                TRY(text_add(&t->spelled, piece, (size_t)(space - piece)));
+                TRY(text_add(&t->spelled, " ", 1));
+            }
+            TRY(text_add(&t->spelled, piece, strlen(piece)));
+        }
+        t->spelling[i].n = t->spelled.n - t->spelling[i].at;
+    }
+    return ST_OK;
+}
+
+/* The score that tokenizers gets from a number in the file.  Its parser divides the digits, as a whole number, by a
+ * power of ten, which is a bit off for many: -5.9158132328324164 becomes -5.915813232832416.  Such bits decide between
+ * divisions of a text whose sums would be equal. */
+static double read_score(const json_t *number)
+{
+    const double v = json_number_value(number);
+    char text[NUMBER_TEXT], power[NUMBER_TEXT];
+    bool behind = false; /* the point */
+    uint64_t digits = 0;
+    int exponent = 0;
+    const char *at;
+    double scale, score;
+
+    for (at = text_float64(text, v < 0 ? -v : v); (*at >= '0' && *at <= '9') || *at == '.'; at++)
+        if (*at == '.') {
+            behind = true;
+        } else {
+            digits = digits * 10 + (uint64_t)(*at - '0');
+            exponent -= behind;
+        }
+    exponent += *at == 'e' ? (int)strtol(at + 1, NULL, 10) : 0;
+    snprintf(power, sizeof power, "1e%d", exponent < 0 ? -exponent : exponent);
+    if (!text_to_float64(&scale, power, strlen(power)) || scale > DBL_MAX)
+        return v;
+    score = exponent < 0 ? (double)digits / scale : (double)digits * scale;
+    return v < 0 ? -score : score;
+}
+
+/* Reads the pieces and their scores: [["<unk>", 0.0], ["\u2581the", -3.1], ...]. */
+static Status read_pieces(Tokenizer *t, const json_t *vocab, Problems *wrong)
+{
+    json_t *pair;
+    size_t i;
+
+    json_array_foreach(vocab, i, pair)
+    {
+        const char *piece = json_string_value(json_array_get(pair, 0));
+        const json_t *score = json_array_get(pair, 1);
+
+        if (!piece || !json_is_number(score) || json_array_size(pair) != 2) {
+            problems_add(wrong, "piece %zu of the vocabulary is no text with a score", i);
+            return ST_OK;
+        }
+        TRY(unigram_add(t->unigram, piece, strlen(piece), read_score(score), (uint32_t)i));
+    }
+    return ST_OK;
+}
+
+static Status read_unigram(Tokenizer *t, const json_t *model, Problems *wrong)
+{
+    const json_t *vocab = json_object_get(model, "vocab"), *unknown = json_object_get(model, "unk_id");
+    const bool bytes = json_is_true(json_object_get(model, "byte_fallback"));
+    const json_int_t id = json_integer_value(unknown);
+
+    if (!json_is_array(vocab) || !json_array_size(vocab) || json_array_size(vocab) > TOKEN_ID_MOST) {
+        problems_add(wrong, "model Unigram without a list vocab of 1 to %d pieces", TOKEN_ID_MOST);
+        return ST_OK;
+    }
+    if (!is_blank(unknown) && (!json_is_integer(unknown) || id < 0 || (size_t)id >= json_array_size(vocab))) {
+        problems_add(wrong, "model.unk_id is no id of the vocabulary");
+        return ST_OK;
+    }
+    TRY(unigram_create(&t->unigram));
+    t->vocabulary = (uint32_t)json_array_size(vocab);
+    TRY(read_pieces(t, vocab, wrong));
+    unigram_complete(t->unigram, is_blank(unknown) ? TOKEN_NONE : (uint32_t)id, bytes);
+    return wrong->n ? ST_OK : read_piece_spellings(t, vocab, bytes);
+}
+
 static Status read_model(Tokenizer *t, const json_t *model, Problems *wrong)
 {
     json_t *vocab = json_object_get(model, "vocab");
     const json_t *merges = json_object_get(model, "merges"), *type = json_object_get(model, "type");
     const json_t *dropout = json_object_get(model, "dropout");
 
+    if (is_unigram(model))
+        return read_unigram(t, model, wrong);
     if (!json_is_object(model) || (type && strcmp(type_of(model), "BPE"))) {
-        problems_add(wrong, "model %.40s (expected BPE)", type_of(model));
+        problems_add(wrong, "model %.40s (expected BPE or Unigram)", type_of(model));
         return ST_OK;
     }
     if (!json_is_object(vocab) || !json_is_array(merges)) {
@@ -194,22 +307,7 @@ static Status read_model(Tokenizer *t, const json_t *model, Problems *wrong)
     return wrong->n ? ST_OK : read_spellings(t, vocab, json_is_true(json_object_get(model, "ignore_merges")));
 }
 
-/* ---- normalizer, pre_tokenizer ---- */
-
-static void read_normalizer(Tokenizer *t, const json_t *j, Problems *wrong, int depth)
-{
-    const json_t *parts = json_object_get(j, "normalizers");
-
-    if (!j || json_is_null(j))
-        return;
-    if (!strcmp(type_of(j), "NFC"))
-        t->composes = true;
-    else if (strcmp(type_of(j), "Sequence") || !json_is_array(parts) || depth > 8)
-        problems_add(wrong, "normalizer %.40s (expected none or NFC)", type_of(j));
-    else
-        for (size_t i = 0; i < json_array_size(parts); i++)
-            read_normalizer(t, json_array_get(parts, i), wrong, depth + 1);
-}
+/* ---- pre_tokenizer ---- */
 
 /* Adds a step; a pattern that is refused is a problem. */
 static Status add_step(Tokenizer *t, SplitStep s, const char *pattern, bool literal, Problems *wrong)
@@ -245,24 +343,35 @@ static Status read_split(Tokenizer *t, const json_t *j, Problems *wrong)
     return ST_OK;
 }
 
-/* *bytes: a ByteLevel was met, which nothing may follow. */
-static Status read_pre_tokenizer(Tokenizer *t, const json_t *j, bool *bytes, Problems *wrong, int depth)
+/* Reads a Metaspace, of today's form or with the older add_prefix_space. */
+static Status read_metaspace(Tokenizer *t, const json_t *j, Problems *wrong)
 {
-    const json_t *parts = json_object_get(j, "pretokenizers");
+    const char *space = json_string_value(json_object_get(j, "replacement"));
+    const char *scheme = json_string_value(json_object_get(j, "prepend_scheme"));
+    const bool never = json_is_false(json_object_get(j, "add_prefix_space"));
+    SplitStep s = { .splits = !json_is_false(json_object_get(j, "split")) };
+
+    scheme = scheme ? scheme : "always";
+    s.prefix_first = !strcmp(scheme, "first");
+    s.prefix_space = s.prefix_first || !strcmp(scheme, "always");
+    if (!s.prefix_space && strcmp(scheme, "never"))
+        problems_add(wrong, "pre_tokenizer Metaspace with prepend_scheme %.40s", scheme);
+    else if (s.prefix_first && t->n_step)
+        problems_add(wrong, "pre_tokenizer Metaspace with prepend_scheme first behind another pre_tokenizer");
+    else if (never && s.prefix_space)
+        problems_add(wrong, "pre_tokenizer Metaspace with add_prefix_space false and prepend_scheme %s", scheme);
+    else if (!space || !*space || space[utf8_length(space)])
+        problems_add(wrong, "pre_tokenizer Metaspace whose replacement is not one character");
+    else
+        strcpy(s.space, space);
+    return add_step(t, s, NULL, false, wrong);
+}
+
+/* The kinds of pre_tokenizers that are not Sequences.  *bytes: a ByteLevel was met. */
+static Status read_splitter(Tokenizer *t, const json_t *j, bool *bytes, Problems *wrong)
+{
     const char *type = type_of(j);
 
-    if (!j || json_is_null(j))
-        return ST_OK;
-    if (!strcmp(type, "Sequence") && json_is_array(parts) && depth < 8) {
-        for (size_t i = 0; i < json_array_size(parts); i++)
-            TRY(read_pre_tokenizer(t, json_array_get(parts, i), bytes, wrong, depth + 1));
-        return ST_OK;
-    }
-    if (t->n_step == SPLITS_MOST || *bytes) {
-        problems_add(wrong, *bytes ? "pre_tokenizer %.40s behind ByteLevel" : "pre_tokenizer %.40s: there are too many",
-                     type);
-        return ST_OK;
-    }
     if (!strcmp(type, "ByteLevel")) {
         const SplitStep s = { .prefix_space = json_is_true(json_object_get(j, "add_prefix_space")) };
         const bool splits = !json_is_false(json_object_get(j, "use_regex"));
@@ -273,9 +382,35 @@ static Status read_pre_tokenizer(Tokenizer *t, const json_t *j, bool *bytes, Pro
     if (!strcmp(type, "Digits"))
         return add_step(t, (SplitStep){ 0 },
                         json_is_true(json_object_get(j, "individual_digits")) ? "\\p{N}" : "\\p{N}+", false, wrong);
+    if (!strcmp(type, "WhitespaceSplit"))
+        return add_step(t, (SplitStep){ .drops_matches = true }, "\\s+", false, wrong);
     if (!strcmp(type, "Split"))
         return read_split(t, j, wrong);
-    problems_add(wrong, "pre_tokenizer %.40s (expected ByteLevel, Split, Digits or a Sequence of them)", type);
+    if (!strcmp(type, "Metaspace"))
+        return read_metaspace(t, j, wrong);
+    problems_add(wrong,
+                 "pre_tokenizer %.40s (expected ByteLevel, Metaspace, WhitespaceSplit, Split, Digits or a Sequence of "
+                 "them)",
+                 type);
+    return ST_OK;
+}
+
+/* *bytes: a ByteLevel was met, which nothing may follow. */
+static Status read_pre_tokenizer(Tokenizer *t, const json_t *j, bool *bytes, Problems *wrong, int depth)
+{
+    const json_t *parts = json_object_get(j, "pretokenizers");
+
+    if (!j || json_is_null(j))
+        return ST_OK;
+    if (!strcmp(type_of(j), "Sequence") && json_is_array(parts) && depth < 8) {
+        for (size_t i = 0; i < json_array_size(parts); i++)
+            TRY(read_pre_tokenizer(t, json_array_get(parts, i), bytes, wrong, depth + 1));
+        return ST_OK;
+    }
+    if (t->n_step < SPLITS_MOST && !*bytes)
+        return read_splitter(t, j, bytes, wrong);
+    problems_add(wrong, *bytes ? "pre_tokenizer %.40s behind ByteLevel" : "pre_tokenizer %.40s: there are too many",
+                 type_of(j));
     return ST_OK;
 }
 
@@ -291,24 +426,19 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Takes the text of a token, as it is looked for: normalised where the token is. */
-static Status added_text(const Tokenizer *t, AddedToken *a, const char *content)
+static Status added_text(Tokenizer *t, AddedToken *a, const char *content)
 {
-    TextBuffer composed = { 0 };
     const char *text = content;
-    Status st = ST_OK;
 
     a->n = strlen(content);
-    if (a->normalized && t->composes)
-        st = text_compose(&text, &composed, content, &a->n);
-    if (!st && !(a->text = strndup(text, a->n)))
-        st = FAIL_NOMEM();
-    free(composed.text);
-    return st;
+    if (a->normalized)
+        TRY(normalizer_apply(&text, &t->normalizer, content, &a->n));
+    return (a->text = strndup(a->n ? text : "", a->n)) ? ST_OK : FAIL_NOMEM();
 }
 
 static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, Problems *wrong)
 {
-    json_int_t next = (json_int_t)json_object_size(vocab);
+    json_int_t next = (json_int_t)(t->unigram ? json_array_size(vocab) : json_object_size(vocab));
     json_t *j;
     size_t i;
 
@@ -318,7 +448,9 @@ static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, 
     {
         const char *content = json_string_value(json_object_get(j, "content"));
         const json_int_t id = json_integer_value(json_object_get(j, "id"));
-        const uint32_t known = content ? token_id(vocab, content) : TOKEN_NONE;
+        const uint32_t known = !content     ? TOKEN_NONE
+                               : t->unigram ? unigram_find(t->unigram, content, strlen(content))
+                                            : token_id(vocab, content);
         const json_int_t expected = known == TOKEN_NONE ? next : (json_int_t)known;
         AddedToken *a = &t->added[t->n_added];
 
@@ -358,10 +490,16 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
     bool bytes = false;
     Status st;
 
-    read_normalizer(t, json_object_get(root, "normalizer"), &wrong, 0);
-    st = read_pre_tokenizer(t, json_object_get(root, "pre_tokenizer"), &bytes, &wrong, 0);
-    if (!bytes)
-        problems_add(&wrong, "a pre_tokenizer without ByteLevel");
+    st = normalizer_read(&t->normalizer, json_object_get(root, "normalizer"), &wrong);
+    st = st ? st : read_pre_tokenizer(t, json_object_get(root, "pre_tokenizer"), &bytes, &wrong, 0);
+    if (bytes == is_unigram(model))
+        problems_add(&wrong,
+                     bytes ? "a pre_tokenizer with ByteLevel for model Unigram" : "a pre_tokenizer without ByteLevel");
+    for (int i = 0; i < t->n_step; i++)
+        if (t->step[i].prefix_first && t->normalizer.cuts)
+            problems_add(&wrong,
+                         "pre_tokenizer Metaspace with prepend_scheme first behind a normalizer that cuts a text's "
+                         "beginning off (Strip, StripAccents, Replace by nothing)");
     st = st ? st : read_model(t, model, &wrong);
     if (json_is_integer(padding) && json_integer_value(padding) >= 0 && json_integer_value(padding) <= TOKEN_ID_MOST)
         t->padding = (uint32_t)json_integer_value(padding);
@@ -370,7 +508,7 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
         free(wrong.text);
         return status_prefix(st, "%s", label);
     }
-    return problems_fail(&wrong, E_UNSUPPORTED, "%s: dpexec reads byte-level BPE, not", label);
+    return problems_fail(&wrong, E_UNSUPPORTED, "%s: dpexec reads byte-level BPE and Unigram, not", label);
 }
 
 Status tokenizer_parse(Tokenizer *t, const char *text, size_t n, const char *label)
@@ -379,6 +517,9 @@ Status tokenizer_parse(Tokenizer *t, const char *text, size_t n, const char *lab
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     Status st;
 
+    if (!root && n > 2 && text[0] == 10 && text[2] == 10)
+        return FAIL(E_UNSUPPORTED, "%s: a model of SentencePiece; convert it to a tokenizer.json: " CONVERSION, label,
+                    label);
     if (!root)
         return FAIL(E_IO, "%s: expected a tokenizer.json; line %d, column %d: %s", label, error.line, error.column,
                     error.text);

@@ -1,4 +1,4 @@
-/* Valid UTF-8 and normalisation form C.
+/* Valid UTF-8 and normalisation forms.
  *
  * Normalisation works on stretches from an ASCII character to the next behind others: ASCII characters begin such a
  * stretch because nothing composes with what is before them, and most of a text needs no work at all. */
@@ -32,6 +32,34 @@ bool is_white_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+size_t white_space_ends(const char *text, size_t n)
+{
+    for (size_t at = n; at; n = at) {
+        uint32_t c;
+
+        for (at--; at && ((unsigned char)text[at] & 0xC0) == 0x80;)
+            at--;
+        c = (unsigned char)text[at] < 0x80 ? (unsigned char)text[at] : n - at > 3 ? 0 : utf8_code(text + at);
+        if (!is_white_space(c))
+            return n;
+    }
+    return n;
+}
+
+size_t white_space_begins(const char *text, size_t n)
+{
+    size_t at = 0;
+
+    for (bool valid; at < n;) {
+        const size_t len = utf8_step((const uint8_t *)text + at, n - at, &valid);
+
+        if (!is_white_space(len == 1 ? (unsigned char)text[at] : !valid || len > 3 ? 0 : utf8_code(text + at)))
+            break;
+        at += len;
+    }
+    return at;
 }
 
 Status utf8_repair(const char **out, TextBuffer *b, const uint8_t *text, size_t *n, size_t *replaced, size_t *first)
@@ -81,10 +109,12 @@ static Status stretch_end(size_t *out, const char *text, size_t n, size_t from)
     return ST_OK;
 }
 
-/* Composes text[0, n) to `code`, which grows: first code points, then UTF-8; *bytes: of these. */
-static Status compose_stretch(int32_t **code, size_t *room, const char *text, size_t n, size_t *bytes)
+/* Normalises text[0, n) to `code`, which grows: first code points, then UTF-8; *bytes: of these. */
+static Status normalise_stretch(int32_t **code, size_t *room, const char *text, size_t n, size_t *bytes, TextForm form)
 {
-    const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    const utf8proc_option_t how = UTF8PROC_STABLE |
+                                  (form == TEXT_NFC || form == TEXT_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+                                  (form == TEXT_NFKC || form == TEXT_NFKD ? UTF8PROC_COMPAT : 0);
     utf8proc_ssize_t codes;
     int32_t *grown;
 
@@ -103,7 +133,7 @@ static Status compose_stretch(int32_t **code, size_t *room, const char *text, si
     return ST_OK;
 }
 
-Status text_compose(const char **out, TextBuffer *b, const char *text, size_t *n)
+Status text_normalise(const char **out, TextBuffer *b, const char *text, size_t *n, TextForm form)
 {
     size_t done = 0, room = 0; /* done: bytes of the text that are in the buffer */
     int32_t *code = NULL;
@@ -119,7 +149,7 @@ Status text_compose(const char **out, TextBuffer *b, const char *text, size_t *n
         }
         from = i && (unsigned char)text[i - 1] < 0x80 ? i - 1 : i;
         if ((st = stretch_end(&end, text, *n, i)) ||
-            (st = compose_stretch(&code, &room, text + from, end - from, &bytes)))
+            (st = normalise_stretch(&code, &room, text + from, end - from, &bytes, form)))
             break;
         if (bytes != end - from || memcmp(code, text + from, bytes)) {
             st = text_add(b, text + done, from - done);

@@ -1,0 +1,15 @@
+/* Maps of characters in the normalisation of SentencePiece (precompiled_charsmap), as tokenizers applies them. */
+#ifndef DPX_TOOLS_CHARSMAP_H
+#define DPX_TOOLS_CHARSMAP_H
+
+#include "tools/text/utf8_text.h"
+
+typedef struct Charsmap Charsmap;
+
+/* Reads a map in base64.  E_INVALID: it is broken. */
+Status charsmap_create(Charsmap **out, const char *base64) CHECKED;
+void charsmap_free(Charsmap *m); /* NULL is legal */
+/* Maps a valid text.  Returns the text itself when nothing changes, else `b` holds it. */
+Status charsmap_apply(const char **out, TextBuffer *b, const Charsmap *m, const char *text, size_t *n) CHECKED;
+
+#endif

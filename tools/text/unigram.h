@@ -1,0 +1,25 @@
+/* Unigram language model of subwords: the most probable division of a text into pieces of the vocabulary. */
+#ifndef DPX_TOOLS_UNIGRAM_H
+#define DPX_TOOLS_UNIGRAM_H
+
+#include <stdbool.h>
+
+#include "tools/text/bpe.h"
+
+typedef struct Unigram Unigram;
+
+Status unigram_create(Unigram **out) CHECKED;
+void unigram_free(Unigram *u); /* NULL is legal */
+/* Adds a piece and its score, a logarithm of its probability.  A piece that is added again has its last id and score.
+ */
+Status unigram_add(Unigram *u, const char *piece, size_t n, double score, uint32_t id) CHECKED;
+/* Call it behind the last piece.  `unknown`: the id of what is no piece; TOKEN_NONE: such a text is an error.  `bytes`:
+ * pieces <0x00> to <0xFF> stand for the bytes of what is no piece, if all of them are there. */
+void unigram_complete(Unigram *u, uint32_t unknown, bool bytes);
+uint32_t unigram_find(const Unigram *u, const char *piece, size_t n); /* TOKEN_NONE: it is no piece */
+/* Adds the pieces of a valid text whose scores have the largest sum.  A character that is no piece costs 10 more than
+ * the least probable piece; such characters side by side are one unknown token.  E_INVALID: there is none.  For one
+ * thread at a time. */
+Status unigram_encode(Unigram *u, const char *text, size_t n, TokenIds *out) CHECKED;
+
+#endif
