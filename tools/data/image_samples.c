@@ -710,6 +710,9 @@ Status images_read(Images *m, Dataset *d, const Source *s, const SourceContext *
     TRY(dataset_add(d, &x, s->path));
     if (m->list.mask)
         return add_masks(d, m, x.identity, s->path);
+    if (m->list.number && augment_mixes(c->augment) && c->target != DPX_TARGET_NONE)
+        return FAIL(E_INVALID, "%s: mixup and cutmix mix classes, and the targets are %d numbers a sample", s->text,
+                    m->list.columns);
     if (m->list.label || m->list.number)
         return add_targets(d, m, augment_mixes(c->augment) && c->target != DPX_TARGET_NONE, x.identity, s->path);
     name_classes(d, m);
