@@ -2,6 +2,7 @@
 
     browser.py text FOLDER FILE...      no text overlaps, is cut off, leaves its box or lacks contrast: wide, narrow, light and dark
     browser.py opening FOLDER FILE      a page of 10,000 nodes is there within 2 s
+    browser.py classes FOLDER FILE NAME...  a report has the names beside its confusion matrix, and beside precision and recall
     browser.py hands FOLDER FILE        a GPT of 4 layers: clicks, keys, the wheel and the mouse do what the page says
     browser.py fault FOLDER FILE        the measurement finds faults that are put into the page
 """
@@ -10,11 +11,16 @@ import html, json, pathlib, re, subprocess, sys, tempfile
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files", "--hide-scrollbars", "--dump-dom"]
 
 
-def dumped(folder, page, *flags):
-    """What the page's script wrote into <pre id=measured>."""
+def opened(folder, page, *flags):
+    """The page as its scripts have made it."""
     # a profile that another browser still holds would hand the page to that one
     command = ["chromium", *FLAGS, f"--user-data-dir={tempfile.mkdtemp(dir=folder)}", *flags, page.resolve().as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+
+
+def dumped(folder, page, *flags):
+    """What the page's script wrote into <pre id=measured>."""
+    dom = opened(folder, page, *flags)
     found = re.search(r'<pre id="measured">(.*?)</pre>', dom, re.S)
     assert found, f"{page}: nothing was measured: {dom[:300]}"
     return json.loads(html.unescape(found[1]))
@@ -43,6 +49,14 @@ def text(folder, *files):
         assert not out["faults"], f"{len(out['faults'])} faults{' on dark' if dark else ''}:\n" + "\n".join(out["faults"][:40])
         assert all(n >= 5 for n in out["told"].values()), out["told"]
         print(out["told"])
+
+
+def classes(folder, file, *names):
+    dom = opened(folder, file)
+    matrix, table = dom.split('<table class="matrix">')[1].split("</table>")[:2]
+    assert re.findall('<th class="up">(.*?)</th>', matrix) == list(names), matrix
+    for part in matrix, table:
+        assert re.findall('<td class="name">(.*?)</td>', part) == list(names), part
 
 
 def opening(folder, file):
@@ -149,5 +163,8 @@ def fault(folder, file):
         assert any(f.startswith(page.stem) and name in f for f in found), (name, found[:5])
 
 
-what, folder, *files = sys.argv[1:]
-{"text": text, "opening": opening, "hands": hands, "fault": fault}[what](pathlib.Path(folder), *map(pathlib.Path, files))
+what, folder, *rest = sys.argv[1:]
+if what == "classes":
+    classes(pathlib.Path(folder), pathlib.Path(rest[0]), *rest[1:])
+else:
+    {"text": text, "opening": opening, "hands": hands, "fault": fault}[what](pathlib.Path(folder), *map(pathlib.Path, rest))

@@ -38,7 +38,12 @@ check "unet.svg" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross
 check "a run" "$dpexec" train "$DIR/names.onnx" --data "$DIR/data.npz" --val "$DIR/data.npz" --loss cross-entropy --metric accuracy --metric confusion-matrix \
     --batch-size 16 --epochs 3 --threads 1 --quiet --out "$DIR/run"
 cp "$DIR/run/report.html" "$DIR/report.html"
+check "a network for a table" "$dpexec" new mlp --inputs 1 --outputs 2 -o "$DIR/mlp.onnx"
+printf 'height,target\n%s' "$(for i in {1..40}; do echo "1$((i * 7 % 40)),$([ $((i % 3)) = 0 ] && echo a cat || echo a dog)"; done)" >"$DIR/pets.csv"
+check "a run on it" "$dpexec" train "$DIR/mlp.onnx" --data "$DIR/pets.csv" --loss cross-entropy --metric confusion-matrix --steps 3 --threads 1 --quiet \
+    --out "$DIR/pets"
 check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report}.html
+check "names of classes" measure classes "$DIR/pets/report.html" 'a cat' 'a dog'
 check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"
 check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"

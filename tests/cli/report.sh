@@ -45,6 +45,8 @@ check "a network for a table" "$dpexec" new mlp --inputs 5 --outputs 2 -o "$DIR/
 check "a run on it" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --epochs 2 --quiet --out "$DIR/table"
 check "its predictions" "$dpexec" eval "$DIR/table/model.onnx" --data "$DIR/val.csv" --loss cross-entropy --predictions "$DIR/table/predicted" --quiet
 check "the rows that are worst" py rows "$DIR/table" "$DIR/table/predicted" "$DIR/val.csv"
+check "without validation" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --loss cross-entropy --metric confusion-matrix --epochs 1 --quiet --out "$DIR/alone"
+check "its classes have names" py names "$DIR/alone" no yes
 check "a network for a text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 64 -o "$DIR/gpt.onnx"
 check "a run on it" py measured "$DIR/peak" "$dpexec" train "$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --val "text:$DIR/book.txt" \
     --loss cross-entropy --steps 2 --threads 1 --quiet --out "$DIR/text"
@@ -77,9 +79,9 @@ check "made again, it is the same" cmp "$DIR/before.html" "$DIR/whole/report.htm
 check "100,000 steps" py long_run "$DIR/long"
 check "their page" "$dpexec" report "$DIR/long"
 check "is below 1 MB, with the extremes" py thinned "$DIR/long"
-printf '{"classes": ["</script><script>alert(1)</script>", "<!-- \\"'"'"'é"]}' >"$DIR/long/data.json"
+printf '{"form": 1, "fitted": {"classes": ["</script><script>alert(1)</script>", "<!-- \\"'"'"'é"]}}' >"$DIR/long/data.json"
 check "names that look like HTML" "$dpexec" report "$DIR/long"
-check "stay names" py names "$DIR/long"
+check "stay names" py names "$DIR/long" '</script><script>alert(1)</script>' "<!-- \"'é"
 check "two runs" "$dpexec" report "$DIR/whole" "$DIR/values" -o "$DIR/both.html"
 check "beside each other" py compared "$DIR/both.html" "$DIR/whole" "$DIR/values"
 

@@ -27,8 +27,7 @@ static Status set_json(dpx_model *m, const char *key, const json_t *j)
     return st;
 }
 
-/* The names of the classes that the sources fitted: of folders, or of a table's target; NULL: none. */
-static const json_t *class_names(const json_t *fitted)
+const json_t *metadata_class_names(const json_t *fitted)
 {
     const json_t *table = json_object_get(fitted, "table"), *column;
     const char *target = json_string_value(json_object_get(table, "target")), *name;
@@ -74,7 +73,7 @@ Status metadata_write(dpx_model *m, const json_t *fitted, const Args *a, bool jo
 {
     const char *loss = dpx_options_get(a->options, "loss");
     const json_t *images = json_object_get(fitted, "images"), *norm = json_object_get(fitted, "normalisation"),
-                 *names = dpx_target(a->options) == DPX_TARGET_CLASSES ? class_names(fitted) : NULL;
+                 *names = dpx_target(a->options) == DPX_TARGET_CLASSES ? metadata_class_names(fitted) : NULL;
     json_t *own = fitted ? json_copy((json_t *)(uintptr_t)fitted) : NULL, *facts = NULL;
     Status st;
 

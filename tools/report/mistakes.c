@@ -20,6 +20,7 @@ typedef struct {
     int64_t row;
     double loss;
     char text[TEXT];
+    bool wrong;     /* another class was found, at any of its positions */
     char *png;      /* in base64; NULL: it is no image */
     json_t *values; /* of what is no image; NULL: none */
 } Worst;
@@ -105,7 +106,7 @@ static const char *name_class(char text[TEXT], const Feed *f, int64_t c)
 /* How wrong one sample is. */
 typedef struct {
     double loss;        /* the mean over its positions that count */
-    int64_t n, wrong;   /* positions that count; of these, those taken for another class */
+    int64_t n, wrong;   /* positions that count; of these, those that are in another class than was found */
     int64_t is, taken;  /* classes of the last one */
     double probability; /* of `taken` */
     double target, prediction;
@@ -170,6 +171,7 @@ static void judge_values(Verdict *v, const Mistakes *m, const dpx_tensor *scores
 
         v->target = t;
         v->prediction = p;
+        v->wrong += m->scores != VALUES && (p > 0.5) != (t > 0.5);
         v->loss += m->scores == BINARY_LOGIT ? (y > 0 ? y : 0) - y * t + log1p(exp(-fabs(y))) : fabs(p - t);
     }
     v->n = n;
@@ -182,7 +184,7 @@ static void tell(char text[TEXT], const Mistakes *m, const Verdict *v)
 
     if (m->scores <= LOG_PROBABILITIES && v->n == 1)
         text_format(text, TEXT, "%.80s, %s%.80s with probability %.3g", name_class(is, m->feed, v->is),
-                    v->wrong ? "taken for " : "", v->wrong ? name_class(taken, m->feed, v->taken) : "found",
+                    v->wrong ? "taken for " : "", v->wrong ? name_class(taken, m->feed, v->taken) : "rightly found",
                     v->probability);
     else if (m->scores <= LOG_PROBABILITIES)
         text_format(text, TEXT, "%lld of %lld wrong, loss %.4g", (long long)v->wrong, (long long)v->n, v->loss);
@@ -195,7 +197,7 @@ static void tell(char text[TEXT], const Mistakes *m, const Verdict *v)
 /* Keeps the sample if it is among the worst. */
 static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const Batch *b, int64_t at)
 {
-    Worst w = { .loss = v->loss };
+    Worst w = { .loss = v->loss, .wrong = v->wrong };
     int place = m->n_worst;
     Status st = ST_OK;
     const dpx_tensor *target = &b->tensor[m->target];
@@ -334,6 +336,8 @@ static Status add_worst(json_t *list, const Mistakes *m, const Worst *at)
            *values = NULL;
     Status st = j ? ST_OK : FAIL_NOMEM();
 
+    if (!st && m->scores != VALUES && json_object_set_new(j, "wrong", json_boolean(at->wrong)))
+        st = FAIL_NOMEM();
     if (!st && !at->png && describes(m->feed->data))
         st = sample_described(&values, m->feed->data, at->row);
     if (!st &&

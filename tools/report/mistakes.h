@@ -17,8 +17,9 @@ void mistakes_free(Mistakes *m); /* NULL is legal */
  * 0. After 2^26 scores the rest is left out. */
 Status mistakes_add(Mistakes *m, const Loader *l, const Batch *b, const dpx_result *r) CHECKED;
 /* What was found, to be released: {"step", "samples", "of", "classes": [names], "confusion": [[n]], "worst": [{"row",
- * "loss", "text", "from", "png", "values": [[name, text]]}], "residuals": [[target, prediction]]}; lists that do not
- * apply are left out.  "png" is in base64.  The worst samples come first. */
+ * "loss", "text", "from", "wrong": true or false, "png", "values": [[name, text]]}], "residuals": [[target,
+ * prediction]]}; what does not apply is left out.  "png" is in base64.  The samples with the highest loss come first;
+ * where few are wrong, some of them are right. */
 Status mistakes_found(json_t **out, const Mistakes *m, int64_t step) CHECKED;
 /* Adds what another process has found.  E_IO: it is something else. */
 Status mistakes_join(json_t *found, const json_t *more) CHECKED;

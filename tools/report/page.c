@@ -9,6 +9,8 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
 #include "graph/base/outfile.h"
+#include "tools/feed/feed.h"
+#include "tools/feed/model_metadata.h"
 #include "tools/report_css.gen.h"
 #include "tools/report_js.gen.h"
 
@@ -160,20 +162,24 @@ static void write_log(JsonWriter *w, const char *key, const History *h, bool war
     json_close(w);
 }
 
-static void write_classes(JsonWriter *w, const History *h)
+/* Writes the names of classes: those that the run fitted on its data, else those of its newest table. */
+static Status write_classes(JsonWriter *w, const History *h)
 {
-    json_t *data = load_json(h, "data.json"), *list = json_object_get(h->tables, "eval_per-class"), *x;
-    const json_t *classes = json_object_get(data, "classes");
+    const json_t *list = json_object_get(h->tables, "eval_per-class"), *names, *x;
+    json_t *fitted;
     size_t i;
 
+    TRY(feed_read_fitted(&fitted, h->folder, true));
+    names = metadata_class_names(fitted);
     json_open(w, "classes", '[');
-    if (json_is_array(classes) && json_array_size(classes) <= MOST_CLASSES) {
-        json_array_foreach(classes, i, x) json_write_string(w, NULL, json_is_string(x) ? json_string_value(x) : "");
-    } else if (json_array_size(list) <= MOST_CLASSES) {
+    if (names && json_array_size(names) <= MOST_CLASSES) {
+        json_array_foreach(names, i, x) json_write_string(w, NULL, json_is_string(x) ? json_string_value(x) : "");
+    } else if (!names && json_array_size(list) <= MOST_CLASSES) {
         json_array_foreach(list, i, x) json_write_string(w, NULL, json_string_value(json_object_get(x, "class")));
     }
     json_close(w);
-    json_decref(data);
+    json_decref(fitted);
+    return ST_OK;
 }
 
 /* Tables of more classes than a page can show are left out. */
@@ -197,13 +203,14 @@ static void write_evaluation(JsonWriter *w, const History *h)
     json_decref(e);
 }
 
-static void write_run(JsonWriter *w, const History *h)
+static Status write_run(JsonWriter *w, const History *h)
 {
     json_t *args = load_json(h, "args.json"), *best = load_json(h, "checkpoints/best"),
            *memory = load_json(h, "memory.json"), *find = load_json(h, "lr_find.json");
     const json_t *flags = json_object_get(args, "flags"), *step = json_object_get(best, "step");
     const int64_t best_step = json_is_integer(step) ? json_integer_value(step) : -1;
     char monitor[64];
+    Status st;
 
     find_monitor(monitor, h, flags);
     json_open(w, NULL, '{');
@@ -218,7 +225,7 @@ static void write_run(JsonWriter *w, const History *h)
     write_json(w, "environment", json_object_get(args, "environment"));
     write_log(w, "summary", h, false);
     write_log(w, "warnings", h, true);
-    write_classes(w, h);
+    st = write_classes(w, h);
     write_series(w, h);
     write_rows(w, h, best_step);
     write_tables(w, h);
@@ -230,6 +237,7 @@ static void write_run(JsonWriter *w, const History *h)
     json_decref(best);
     json_decref(memory);
     json_decref(find);
+    return st;
 }
 
 Status page_write(const char *path, History *const *runs, int n)
@@ -237,6 +245,7 @@ Status page_write(const char *path, History *const *runs, int n)
     JsonWriter w = { .html = true, .compact = true };
     OutFile *file;
     FILE *f;
+    Status st = ST_OK;
 
     TRY(outfile_open(&file, path));
     f = w.to = outfile_stream(file);
@@ -247,12 +256,12 @@ Status page_write(const char *path, History *const *runs, int n)
     fputs("</style>\n<body>\n<script type=\"application/json\" id=\"runs\">\n", f);
     json_open(&w, NULL, '{');
     json_open(&w, "runs", '[');
-    for (int i = 0; i < n; i++)
-        write_run(&w, runs[i]);
+    for (int i = 0; i < n && !st; i++)
+        st = write_run(&w, runs[i]);
     json_close(&w);
     json_close(&w);
     fputs("</script>\n<script>\n", f);
     fwrite(report_js, 1, sizeof report_js, f);
     fputs("</script>\n</html>\n", f);
-    return outfile_close(file, ST_OK);
+    return outfile_close(file, st);
 }

@@ -60,9 +60,9 @@ function smooth(p) {
   return p.map(([s, x]) => [s, mean = keep * mean + (1 - keep) * x]);
 }
 let charted = 0;
-// at: what a place along the axis is called; tick: how it stands below.
-function chart(name, lines, at_step = s => `step ${short(s)}`, tick = t => short(t)) {
-  const W = 400, H = 220, left = 54, right = 12, top = 10, bottom = 26, clip = `clip${++charted}`;
+// axis: its name; at: what a place along it is called; tick: how it stands below.
+function chart(name, lines, axis = 'step', at_step = s => `step ${short(s)}`, tick = t => short(t)) {
+  const W = 400, H = 232, left = 54, right = 12, top = 10, bottom = 38, clip = `clip${++charted}`;
   const all = lines.flatMap(l => l.points);
   let log = false;
   const positive = all.every(p => p[1] > 0), svg = make('svg', { viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': name });
@@ -83,7 +83,8 @@ function chart(name, lines, at_step = s => `step ${short(s)}`, tick = t => short
     }
     const across = ticks(lowest, highest, 5).filter(Number.isInteger);
     for (const t of across)
-      svg.append(make('text', { x: Math.min(x(t), W - right), y: H - 8, 'text-anchor': x(t) > W - 40 ? 'end' : 'middle' }, tick(t)));
+      svg.append(make('text', { x: Math.min(x(t), W - right), y: H - 22, 'text-anchor': x(t) > W - 40 ? 'end' : 'middle' }, tick(t)));
+    svg.append(make('text', { x: (left + W - right) / 2, y: H - 5, 'text-anchor': 'middle' }, axis));
     for (const l of lines) {
       const path = p => p.map(([s, v], i) => (i ? 'L' : 'M') + x(s).toFixed(1) + ' ' + y(v).toFixed(1)).join('');
       const even = l.raw ? smooth(l.points) : null;
@@ -115,7 +116,7 @@ function found(find) {
   const along = k => find.lr.map((r, i) => [Math.log10(r), find[k][i]]).filter(p => p[1] !== null && p[1] <= top), best = find.suggestion ? Math.log10(find.suggestion) : undefined;
   return make('div', { class: 'charts' }, chart('loss over learning rate', [
     { points: along('mean'), label: 'smoothed loss', colour: COLOURS[0], best, mark: `falls fastest: ${short(find.suggestion, 3)}` },
-    { points: along('loss'), label: 'loss of each step', colour: COLOURS[2] }], s => `rate ${short(10 ** s, 3)}`, t => (10 ** t).toExponential(0)));
+    { points: along('loss'), label: 'loss of each step', colour: COLOURS[2] }], 'learning rate', s => `rate ${short(10 ** s, 3)}`, t => (10 ** t).toExponential(0)));
 }
 function charts() {
   const of = new Map();
@@ -168,12 +169,18 @@ function perClass(list) {
 
 // ---- samples ----
 
+// What a class is beside the one that was found; of values there is no right and wrong.
+const judgement = s => s.wrong === undefined ? {} : { class: s.wrong ? 'wrong' : 'right' };
+function counted(list) {
+  const wrong = list.filter(s => s.wrong).length, right = list.filter(s => s.wrong === false).length;
+  return wrong + right ? `: ${[wrong ? `${wrong} wrong` : '', right ? `${right} right` : ''].filter(Boolean).join(', ')}` : '';
+}
 const place = s => `${s.from}, loss ${short(s.loss)}`;
 // Pictures, texts, or rows with a column for each value.
 function worst(run, list) {
   const columns = [...new Set(list.flatMap(s => (s.values || []).map(v => v[0])))];
   if (columns.length > 1 && !list.some(s => s.png)) return worstRows(list, columns);
-  return make('div', { class: columns.length ? 'worst texts' : 'worst' }, ...list.map(s => make('figure', {},
+  return make('div', { class: columns.length ? 'worst texts' : 'worst' }, ...list.map(s => make('figure', judgement(s),
     s.png ? make('img', { src: 'data:image/png;base64,' + s.png, alt: '' }) : '', ...(s.values || []).map(v => make('blockquote', {}, v[1])),
     make('figcaption', {}, s.text, make('br'), make('span', { class: 'soft' }, place(s))))));
 }
@@ -181,23 +188,26 @@ function worstRows(list, columns) {
   const head = make('tr', {}, ...['loss', 'verdict', 'from'].map((t, i) => make('th', i ? { class: 'name' } : {}, t)), ...columns.map(c => make('th', {}, c)));
   const body = list.map(s => {
     const of = Object.fromEntries(s.values || []);
-    return make('tr', {}, make('td', {}, short(s.loss)), make('td', { class: 'name' }, s.text), make('td', { class: 'name' }, s.from),
+    return make('tr', {}, make('td', {}, short(s.loss)), make('td', { class: `name ${judgement(s).class || ''}` }, s.text), make('td', { class: 'name' }, s.from),
       ...columns.map(c => make('td', { class: 'value', title: of[c] === undefined ? '' : of[c] }, of[c] === undefined ? '' : of[c])));
   });
   return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, head), make('tbody', {}, ...body)));
 }
 // Predictions over targets, with the line on which they would be equal.
 function residuals(pairs) {
-  const W = 400, H = 300, left = 54, bottom = 30, all = pairs.flat(), low = Math.min(...all), high = Math.max(...all, low + 1e-9);
+  const W = 400, H = 312, left = 68, bottom = 42, all = pairs.flat(), low = Math.min(...all), high = Math.max(...all, low + 1e-9);
   const x = v => left + (v - low) / (high - low) * (W - left - 12), y = v => H - bottom - (v - low) / (high - low) * (H - bottom - 12);
   const svg = make('svg', { viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': 'predictions over targets' });
   for (const t of ticks(low, high, 4)) {
     svg.append(make('line', { x1: left, x2: W - 12, y1: y(t), y2: y(t), stroke: 'var(--line)' }),
-      make('text', { x: left - 6, y: y(t) + 4, 'text-anchor': 'end' }, short(t, 3)), make('text', { x: Math.min(x(t), W - 20), y: H - 12, 'text-anchor': 'middle' }, short(t, 3)));
+      make('text', { x: left - 6, y: y(t) + 4, 'text-anchor': 'end' }, short(t, 3)), make('text', { x: Math.min(x(t), W - 20), y: H - 24, 'text-anchor': 'middle' }, short(t, 3)));
   }
+  svg.append(make('text', { x: (left + W - 12) / 2, y: H - 6, 'text-anchor': 'middle' }, 'target'),
+    make('text', { transform: `translate(14 ${(H - bottom + 12) / 2}) rotate(-90)`, 'text-anchor': 'middle' }, 'prediction'));
   svg.append(make('line', { x1: x(low), y1: y(low), x2: x(high), y2: y(high), stroke: 'var(--b)', 'stroke-dasharray': '5 3' }),
     ...pairs.map(([t, p]) => make('circle', { cx: x(t).toFixed(1), cy: y(p).toFixed(1), r: 2.2, fill: 'var(--a)', 'fill-opacity': .5 })));
-  return make('div', { class: 'chart', style: 'max-width:460px' }, make('h3', {}, 'prediction (up) over target (right)'), svg);
+  return make('div', { class: 'chart', style: 'max-width:460px' }, make('h3', {}, 'prediction over target'), svg,
+    make('div', { class: 'legend' }, make('span', {}, make('i', { style: `background:${COLOURS[1]}` }), 'a prediction that equals its target')));
 }
 
 // ---- the page ----
@@ -238,8 +248,9 @@ function whole(run) {
   const judged = run.evaluation;
   if (judged && judged.residuals) put(make('h2', {}, 'Predictions beside targets'), residuals(judged.residuals));
   if (judged && judged.worst.length)
-    put(make('h2', {}, 'Worst samples'), make('p', { class: 'soft' }, `Of the validation at step ${short(judged.step)}, ` +
-      `${short(judged.samples)} of ${short(judged.of)} samples judged.`), worst(run, judged.worst));
+    put(make('h2', {}, 'Samples with the highest loss'), make('p', { class: 'soft' }, `${short(judged.worst.length)} of ${short(judged.samples)} ` +
+      `validation samples at step ${short(judged.step)}${judged.samples < judged.of ? ` (the validation has ${short(judged.of)}, the others were not judged)` : ''}` +
+      `${counted(judged.worst)}.`), worst(run, judged.worst));
   put(make('h2', {}, 'The run'), text(run.summary));
   const given = Object.entries(run.arguments).map(([k, v]) => `--${k}${v === true ? '' : ' ' + [].concat(v).join(' --' + k + ' ')}`);
   put(make('h2', {}, 'Arguments'), text([...run.positional, ...given]));
