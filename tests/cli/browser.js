@@ -1,11 +1,15 @@
 // Measures the text of the pages in all frames of this document: what overlaps, is cut off, leaves its box or is hard to read.
+const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true }), mixed = new Map();
 function canvasColour(css, under) {     // [r, g, b] of a colour over another
-  const c = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  c.fillStyle = `rgb(${under.join(',')})`;
-  c.fillRect(0, 0, 1, 1);
-  c.fillStyle = css;
-  c.fillRect(0, 0, 1, 1);
-  return [...c.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  const key = `${css} ${under}`;
+  if (!mixed.has(key)) {
+    for (const style of [`rgb(${under.join(',')})`, css]) {
+      canvas.fillStyle = style;
+      canvas.fillRect(0, 0, 1, 1);
+    }
+    mixed.set(key, [...canvas.getImageData(0, 0, 1, 1).data.slice(0, 3)]);
+  }
+  return mixed.get(key);
 }
 function luminance(rgb) {       // https://www.w3.org/TR/WCAG21/#dfn-relative-luminance
   const [r, g, b] = rgb.map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
