@@ -24,7 +24,8 @@ assert np.allclose(seen, smooth, rtol=1e-9), seen
 over = [i for i in range(2, len(smooth)) if smooth[i] > 4 * min(smooth[:i + 1])]
 assert over == ([len(smooth) - 1] if diverged else []) and (diverged or len(loss) == steps), (over, len(loss))
 slope = np.gradient(np.array(smooth)[10:-1])
-assert found["suggestion"] == lr[10 + np.argmin(slope)], (found["suggestion"], lr[10 + np.argmin(slope)])
+steepest = 10 + np.argmin(slope[:np.argmin(smooth[10:-1]) + 1])
+assert found["suggestion"] == lr[steepest], (found["suggestion"], lr[steepest])
 print(found["suggestion"], len(loss))
 END
 }

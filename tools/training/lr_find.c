@@ -11,7 +11,7 @@
 #include "graph/base/outfile.h"
 #include "tools/training/training.h"
 
-enum { MOST_STEPS = 1000000, LEAST_STEPS = 20, LEFT_OUT = 10 /* first steps, and the last one, are left out */ };
+enum { MOST_STEPS = 1000000, LEAST_STEPS = 20 };
 
 #define HIGHEST "10"
 #define SCHEDULE "range-test:1e-8"
@@ -74,26 +74,6 @@ Status lr_find_take(Run *r, const dpx_result *result)
     return ST_OK;
 }
 
-/* The step at which the smoothed loss falls fastest, by central differences; -1: it never falls. */
-static int64_t steepest(const LrFind *f)
-{
-    int64_t end = f->n - 1, best = -1;
-    double least = 0;
-
-    while (end > 0 && !isfinite(f->step[end - 1].mean))
-        end--;
-    for (int64_t i = LEFT_OUT; i < end && end - LEFT_OUT > 1; i++) {
-        const int64_t from = i > LEFT_OUT ? i - 1 : i, to = i + 1 < end ? i + 1 : i;
-        const double slope = (f->step[to].mean - f->step[from].mean) / (double)(to - from);
-
-        if (slope < least) {
-            least = slope;
-            best = i;
-        }
-    }
-    return best;
-}
-
 /* {"suggestion": rate or null, "lr": [...], "loss": [...], "mean": [...]} */
 static Status write_file(const Run *r, int64_t best)
 {
@@ -125,7 +105,7 @@ static Status write_file(const Run *r, int64_t best)
 Status lr_find_finish(Run *r)
 {
     const LrFind *f = &r->find;
-    const int64_t best = steepest(f);
+    const int64_t best = steepest_fall(f->step, f->n);
     char path[4096], line[4200];
 
     if (r->has_dir)

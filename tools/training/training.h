@@ -13,6 +13,7 @@
 #include "tools/tensorboard/events.h"
 #include "tools/training/checkpoint_note.h"
 #include "tools/training/run_dir.h"
+#include "tools/training/steepest_fall.h"
 #include "tools/world.h"
 
 /* What the line at the end of an epoch says of its training. */
@@ -23,11 +24,6 @@ typedef struct {
     Metrics trained;
     bool ends; /* the evaluation at the epoch's end has no line of its own */
 } EpochRow;
-
-/* A step of --lr-find: its rate, loss, and the running mean of losses. */
-typedef struct {
-    double lr, loss, mean;
-} LrFindStep;
 
 typedef struct {
     LrFindStep *step; /* [n], with room for all */
