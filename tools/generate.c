@@ -9,6 +9,8 @@
 #include "tools/generate/generator.h"
 #include "tools/progress.h"
 
+enum { LEAST_WINDOW = 16 };
+
 static const Flag flags[] = {
     { "prompt", "TEXT", "the text that is written on [a line's end]" },
     { "tokens", "N", "tokens to write [200]" },
@@ -17,7 +19,8 @@ static const Flag flags[] = {
     { "top-p", "X", "draw among the likeliest tokens whose probabilities add up to X [1]" },
     { "sample-seed", "N", "another text [0]" },
     { "tokenizer", "FILE.json|bytes", "how texts become tokens [as the run was trained; else bytes]" },
-    { "window", "N", "tokens that the model sees at once, where its input leaves that open [by the file, or 1024]" },
+    { "window", "N",
+      "tokens that the model sees at once, where its input leaves that open [by the file, or up to 1024]" },
     { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
     { "quiet", NULL, "print nothing but the text" },
     { NULL, NULL, NULL },
@@ -82,8 +85,8 @@ static Status read_numbers(Sampling *how, int64_t *tokens, int64_t *window, cons
                : FAIL(E_INVALID, "--top-p: expected a number above 0, up to 1, found %s", args_value(a, "top-p"));
 }
 
-/* Plans for the longest texts where the model leaves their length open. */
-static Status set_lengths(const Args *a, const dpx_model *model, int64_t window)
+/* Plans for texts of so many tokens where the model leaves their length open; *open: it does. */
+static Status set_lengths(bool *open, dpx_options *o, const dpx_model *model, int64_t window)
 {
     for (int i = 0; i < dpx_model_count(model, DPX_INPUT); i++) {
         char text[512];
@@ -93,8 +96,46 @@ static Status set_lengths(const Args *a, const dpx_model *model, int64_t window)
         if (in.rank != 2 || in.dim[1] > 0)
             continue;
         snprintf(text, sizeof text, "%.256s=1,%lld", in.name, (long long)window);
-        TRY((Status)dpx_options_set(a->options, "input-shape", text));
+        TRY((Status)dpx_options_set(o, "input-shape", text));
+        *open = true;
     }
+    return ST_OK;
+}
+
+/* Makes the trainer for texts of so many tokens; *open: as in set_lengths. */
+static Status try_trainer(dpx_trainer **out, bool *open, const Args *a, const dpx_model *model, int64_t window,
+                          Progress *progress)
+{
+    dpx_options *o;
+    Status st;
+
+    TRY((Status)dpx_options_copy(&o, a->options));
+    st = *dpx_options_get(o, "input-shape") ? ST_OK : set_lengths(open, o, model, window);
+    st = st ? st : (Status)dpx_trainer_create(out, model, o, report_log, progress);
+    dpx_options_free(o);
+    return st;
+}
+
+/* Makes the trainer.  Where nobody has `decided` how many tokens the model sees, tries fewer while shapes do not fit.
+ */
+static Status open_trainer(dpx_trainer **out, int64_t *window, const Args *a, const dpx_model *model, bool decided,
+                           Progress *progress)
+{
+    const int64_t first = *window;
+    bool open = false;
+    char why[400];
+    Status st = try_trainer(out, &open, a, model, *window, progress);
+
+    if (st != E_SHAPE || decided || !open)
+        return st;
+    snprintf(why, sizeof why, "%s", status_message());
+    while (st == E_SHAPE && *window > LEAST_WINDOW)
+        st = try_trainer(out, &open, a, model, *window /= 2, progress);
+    if (st)
+        return FAIL(E_SHAPE, "%s", why);
+    progress_line(progress,
+                  "dpexec: warning: the model cannot read %lld tokens (%s): it sees the last %lld; give --window N",
+                  (long long)first, why, (long long)*window);
     return ST_OK;
 }
 
@@ -107,6 +148,7 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     size_t replaced, first;
     Sampling how;
     char found[4096];
+    bool decided; /* how many tokens the model sees */
     double begun;
 
     TRY(read_numbers(&how, &tokens, &window, a));
@@ -120,11 +162,10 @@ static Status generate(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     if (most && window > most)
         return FAIL(E_INVALID, "--window %lld: %s reads at most %lld tokens", (long long)window, a->positional[0],
                     (long long)most);
+    decided = window || most;
     window = window ? window : most ? most : 1024;
     TRY((Status)dpx_options_set(a->options, "batch-size", "1"));
-    if (!*dpx_options_get(a->options, "input-shape"))
-        TRY(set_lengths(a, *model, window));
-    TRY((Status)dpx_trainer_create(trainer, *model, a->options, report_log, progress));
+    TRY(open_trainer(trainer, &window, a, *model, decided, progress));
     TRY(text_generator_open(g, *model, *trainer, a->options, window, progress));
     fputs(prompt, stdout);
     begun = seconds_now();

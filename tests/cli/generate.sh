@@ -64,6 +64,8 @@ def spelled(name, opset=17):
     x = op("Gather", weight(40, 16), "tokens")
     if name == "turned":        # counts positions from the end
         x = op("Add", x, op("Gather", weight(64, 16), op("Sub", op("Sub", size, 1), line)))
+    if name == "sliced":
+        x = op("Add", x, op("Slice", weight(40, 16), [0], op("Reshape", size, [1]), [0]))
     def heads(x, n):
         return op("Transpose", op("Reshape", x, [0, 0, n, 8]), perm=[0, 2, 1, 3])
     def turn(x):                # rotary embedding
@@ -99,6 +101,8 @@ spelled("ahead")        # reads the next token, too
 spelled("mean")         # of all tokens
 spelled("turned")
 model("square", 40, False)      # as many tokens as classes
+model("rows", "T", False)       # 64 positions, which the file does not say: an index fails
+spelled("sliced")               # 40 positions: a shape does
 PY
 
 # likeliest MODEL PROMPT N: what ONNX Runtime writes, the window moving over the end of the text.
@@ -166,6 +170,16 @@ check "another seed, another text" differ "$DIR/one" "$DIR/two"
 draw --top-k 1 >"$DIR/first"; draw --temperature 0 >"$DIR/likeliest"
 check "the first of one is the likeliest" cmp "$DIR/first" "$DIR/likeliest"
 
+# ---- files that do not say how many tokens they read ----
+for case in "rows 64" "sliced 32"; do
+    read -r model window <<<"$case"
+    likeliest $model "$prompt" 100 $window >"$DIR/$model.expected"
+    "$dpexec" generate "$DIR/$model.onnx" --prompt "$prompt" --tokens 100 --temperature 0 >"$DIR/$model.written" 2>"$DIR/said"
+    check "$model: slides over its text" cmp "$DIR/$model.written" "$DIR/$model.expected"
+    check "$model: says so" grep -qE "warning: the model cannot read [0-9]+ tokens \(.*\): it sees the last $window" "$DIR/said"
+done
+refused 1 "do not broadcast" "$dpexec" generate "$DIR/sliced.onnx" --prompt "$prompt" --window 50
+
 # ---- in training ----
 "$python" -c "import sys, numpy as np; open(sys.argv[1], 'wb').write(bytes(np.random.default_rng(0).integers(0, 40, 4000).astype('u1')))" "$DIR/low.txt"
 flags=("$DIR/fixed.onnx" --data "text:$DIR/low.txt" --loss cross-entropy --batch-size 8 --steps 12 --threads 1)
@@ -173,6 +187,11 @@ check "a training" "$dpexec" "${flags[@]}" --out "$DIR/plain" --quiet
 check "that writes" "$dpexec" "${flags[@]}" --out "$DIR/writes" --sample-every 5 --sample-prompt $'\x03\x04'
 check "is the same" same_run "$DIR/plain" "$DIR/writes"
 check "every five steps" test "$(grep -ac 'the model writes' "$DIR/writes/log.txt")" = 2
+check "that writes what the model cannot read" "$dpexec" "${flags[@]}" --out "$DIR/cannot" --sample-every 5 --sample-prompt "$(printf '\310')"
+check "goes on" same_run "$DIR/plain" "$DIR/cannot"
+check "and says so once" test "$(grep -c "warning: --sample-every: no more texts are written: .*is 200, not one of 40" "$DIR/cannot/log.txt")" = 1
+check "no text is longer than those of training" "$dpexec" "$DIR/rows.onnx" --data "text:$DIR/low.txt,block=24" "${flags[@]:3}" --out "$DIR/rows" --sample-every 12
+check "so that positions suffice" test "$(grep -ac 'the model writes' "$DIR/rows/log.txt") $(grep -c warning "$DIR/rows/log.txt")" = "1 0"
 check "a run's folder" "$dpexec" generate "$DIR/writes" --prompt $'\x03' --tokens 5
 
 # ---- what is refused ----
@@ -182,5 +201,5 @@ refused 2 "--top-p: expected a number above 0, up to 1, found 1.5" "$dpexec" gen
 refused 2 "input 'x' does not take tokens [batch, T]" "$dpexec" generate models/mlp.onnx
 refused 1 "none.json: No such file or directory" "$dpexec" generate "$DIR/fixed.onnx" --tokenizer none.json
 refused 2 "--sample-prompt goes with --sample-every N" "$dpexec" "${flags[@]}" --sample-prompt a
-refused 1 "--sample-every: input 'x' does not take tokens [batch, T]" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --sample-every 1 --steps 1
+refused 2 "--sample-every: input 'x' does not take tokens [batch, T]" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --sample-every 1 --steps 1
 finish

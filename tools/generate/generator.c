@@ -195,29 +195,58 @@ static Status read_scores(TextGenerator *g, int64_t length, int64_t at)
     return ST_OK;
 }
 
+/* Whether a failure may be that of a text which is too long: of a shape, or of an index such as a position. */
+static bool may_be_length(const TextGenerator *g, Status st) { return !g->fixed && (st == E_SHAPE || st == E_INVALID); }
+
+/* Runs the model on all tokens in sight; *seen: how many. */
+static Status run_all(TextGenerator *g, const TokenIds *text, int64_t *seen)
+{
+    fill(g, text, seen);
+    return (Status)dpx_run(g->trainer, g->input, g->n, g->output, g->n_outputs);
+}
+
+/* After the failure `st` of run_all: tries half as many tokens, as often as that fails, and warns.  Returns the first
+ * failure if there is no such number. */
+static Status run_shorter(TextGenerator *g, const TokenIds *text, int64_t *seen, Status st)
+{
+    const Status first = st;
+    const int64_t failed = g->input[0].dim[1];
+    char why[400];
+
+    snprintf(why, sizeof why, "%s", status_message());
+    while (st && may_be_length(g, st) && g->input[0].dim[1] > SHORTEST) {
+        g->window = padded((g->input[0].dim[1] + 1) / 2, g->window);
+        st = run_all(g, text, seen);
+    }
+    if (st)
+        return FAIL(first, "%s", why);
+    g->keeps = false;
+    progress_line(g->progress, "dpexec: warning: the model cannot read %lld tokens (%s): it sees the last %lld",
+                  (long long)failed, why, (long long)g->window);
+    return ST_OK;
+}
+
 /* Computes the scores from all tokens in sight. */
 static Status compute_all(TextGenerator *g, const TokenIds *text)
 {
     int64_t seen;
+    Status st = run_all(g, text, &seen);
 
-    fill(g, text, &seen);
-    TRY((Status)dpx_run(g->trainer, g->input, g->n, g->output, g->n_outputs));
+    if (st)
+        TRY(may_be_length(g, st) ? run_shorter(g, text, &seen, st) : st);
     return read_scores(g, g->input[0].dim[1], seen - 1);
 }
 
-/* Computes the scores from the tokens that are not kept. */
-static Status compute_new(TextGenerator *g, const TokenIds *text)
+/* Runs the model on the tokens that are not kept; *length: with padding. */
+static Status run_new(TextGenerator *g, const TokenIds *text, int64_t *length)
 {
     dpx_tensor tokens = g->input[g->tokens];
     const int64_t from = g->kept, n = (int64_t)text->n - from;
 
-    tokens.dim[1] = n == 1 ? 1 : padded(n, g->window - from);
+    *length = tokens.dim[1] = n == 1 ? 1 : padded(n, g->window - from);
     for (int64_t i = 0; i < tokens.dim[1]; i++)
         put(&tokens, i, i < n ? (int64_t)text->id[from + i] : 0);
-    TRY((Status)dpx_run_tokens(g->trainer, &tokens, from, g->window, g->output, g->n_outputs));
-    TRY(read_scores(g, tokens.dim[1], n - 1));
-    g->kept = (int64_t)text->n;
-    return ST_OK;
+    return (Status)dpx_run_tokens(g->trainer, &tokens, from, g->window, g->output, g->n_outputs);
 }
 
 /* Computes the scores in the other way, too, and ends the keeping of earlier tokens if they differ. */
@@ -252,13 +281,17 @@ static Status check_kept(TextGenerator *g, const TokenIds *text)
 /* Computes the scores of the token that follows. */
 static Status compute_scores(TextGenerator *g, const TokenIds *text)
 {
+    int64_t length;
     Status st;
 
     if (!g->keeps || (int64_t)text->n > g->window)
         return compute_all(g, text);
-    if (!(st = compute_new(g, text)))
+    if (!(st = run_new(g, text, &length))) {
+        TRY(read_scores(g, length, (int64_t)text->n - g->kept - 1));
+        g->kept = (int64_t)text->n;
         return g->checked < CHECKED_TOKENS ? check_kept(g, text) : ST_OK;
-    if (st != E_UNSUPPORTED)
+    }
+    if (st != E_UNSUPPORTED && !may_be_length(g, st))
         return st;
     g->keeps = false;
     if (!g->progress->quiet)

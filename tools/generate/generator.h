@@ -11,9 +11,10 @@ typedef struct TextGenerator TextGenerator;
 
 /* Model and trainer are lent; of the options, "class-axis" says where scores have the vocabulary, if shapes do not.
  * `window`: the most tokens that the model sees at once, where its input leaves that open; longer texts are seen by
- * their end.  E_INVALID: the model does not take tokens [batch, T] and give scores [batch, T, vocabulary] or [batch,
- * vocabulary, T].  Inputs whose names contain "mask" get ones, those with "position" the numbers from 0.  `progress` is
- * told where all tokens are computed for each one. */
+ * their end.  Where the model fails on so many, it sees fewer, with a warning.  E_INVALID: the model does not take
+ * tokens [batch, T] and give scores [batch, T, vocabulary] or [batch, vocabulary, T].  Inputs whose names contain
+ * "mask" get ones, those with "position" the numbers from 0.  `progress` is told where all tokens are computed for each
+ * one. */
 Status text_generator_open(TextGenerator **out, const dpx_model *model, dpx_trainer *trainer, const dpx_options *o,
                            int64_t window, Progress *progress) CHECKED;
 void text_generator_free(TextGenerator *g); /* NULL is legal */

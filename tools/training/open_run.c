@@ -247,7 +247,7 @@ static Status load_all(Run *r)
         TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
-    return ST_OK;
+    return open_sampler(r);
 }
 
 Status open_run(Run *r)

@@ -122,7 +122,7 @@ static Status finish_step(Run *r, const dpx_result *result)
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(judge_and_observe(r, false));
     if (r->sample_every && r->step % r->sample_every == 0)
-        TRY(write_sample(r));
+        write_sample(r);
     r->save_due |= r->save_steps && r->step % r->save_steps == 0;
     return r->save_due && r->step == r->begun && !ends_epoch(r) && r->step < r->steps ? save(r) : ST_OK;
 }

@@ -72,7 +72,7 @@ typedef struct {
     EpochRow row;
     bool resumed;         /* the bytes read to resume are not logged yet */
     int64_t sample_every; /* steps between texts that the model writes; 0: none */
-    Tokenizer *tokenizer; /* of these; NULL: none was written yet */
+    Tokenizer *tokenizer; /* of these; NULL: there are none */
     TextGenerator *generator;
     History *history;  /* what the page of the run shows; NULL: it was not written yet */
     Events *events;    /* of --tensorboard; NULL: none */
@@ -167,8 +167,10 @@ Status write_report(Run *r, bool end) CHECKED;
 
 /* ---- write_sample.c ---- */
 
-/* Prints a text that the model writes behind --sample-prompt. */
-Status write_sample(Run *r) CHECKED;
+/* Prepares --sample-every, if it is given.  E_INVALID: the model takes no tokens, or gives no scores of them. */
+Status open_sampler(Run *r) CHECKED;
+/* Prints a text that the model writes behind --sample-prompt; where it cannot, warns and writes none from here on. */
+void write_sample(Run *r);
 
 /* ---- judge.c ---- */
 

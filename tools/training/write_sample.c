@@ -16,13 +16,38 @@ static Status ignore_token(void *user, uint32_t token)
     return ST_OK;
 }
 
-static Status open_sampler(Run *r)
+/* The length of the longest texts of training, which the model can read; SAMPLE_WINDOW if that is less. */
+static int64_t trained_length(const Run *r)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < dpx_model_count(r->model, DPX_INPUT); i++) {
+        dpx_info in;
+
+        if (dpx_model_info(r->model, DPX_INPUT, i, &in))
+            continue;
+        for (int k = 0; k < r->train.n; k++) {
+            const Field *f = &r->train.field[k];
+            int64_t dim[DPX_MAX_RANK];
+
+            if (strcmp(f->name, in.name) || field_rank(f) != 2)
+                continue;
+            field_dims(dim, f, 1, field_longest(f));
+            most = dim[1] > most ? dim[1] : most;
+        }
+    }
+    return most && most < SAMPLE_WINDOW ? most : SAMPLE_WINDOW;
+}
+
+Status open_sampler(Run *r)
 {
     const char *source = source_value(&r->train.data->source, "tokenizer");
 
+    if (!r->sample_every)
+        return ST_OK;
     TRY(tokenizer_open(&r->tokenizer, source ? source : "bytes"));
     return status_prefix(
-        text_generator_open(&r->generator, r->model, r->trainer, r->args->options, SAMPLE_WINDOW, &r->progress),
+        text_generator_open(&r->generator, r->model, r->trainer, r->args->options, trained_length(r), &r->progress),
         "--sample-every");
 }
 
@@ -38,26 +63,31 @@ static Status print_text(Run *r, const TokenIds *ids)
     return st;
 }
 
-Status write_sample(Run *r)
+static Status write_text(Run *r)
 {
     const Sampling how = { .temperature = 0.8, .top_p = 1, .seed = (uint64_t)r->step };
     const char *prompt = args_value(r->args, "sample-prompt") ? args_value(r->args, "sample-prompt") : "\n";
     TokenIds ids = { 0 };
     size_t replaced, first;
-    Status st;
+    Status st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), token_ids_take, &ids, &replaced,
+                                 &first);
 
-    if (r->progress.quiet)
-        return ST_OK;
-    if (!r->generator)
-        TRY(open_sampler(r));
-    progress_pause(&r->progress);
-    st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), token_ids_take, &ids, &replaced,
-                          &first);
     if (!st && !ids.n)
         st = FAIL(E_INVALID, "--sample-prompt has no token");
     st = st ? st : text_generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
     st = st ? st : print_text(r, &ids);
-    progress_resume(&r->progress);
     free(ids.id);
     return st;
+}
+
+void write_sample(Run *r)
+{
+    if (r->progress.quiet)
+        return;
+    progress_pause(&r->progress);
+    if (write_text(r)) {
+        progress_line(&r->progress, "dpexec: warning: --sample-every: no more texts are written: %s", status_message());
+        r->sample_every = 0;
+    }
+    progress_resume(&r->progress);
 }
