@@ -110,6 +110,16 @@ wait
 for k in {1..8}; do check "a table, exchange $k" grep -qF "$gone" "$DIR/table-$k.err"; done
 check 'the fit is waited for' grep -qF 'what rank 0 fits' "$DIR"/table-{1..8}.err
 
+# ---- a batch size that all processes choose ----
+
+chosen='the batch size that fits all processes'
+turn=$(turn_of 'the digest of --data')      # comes right behind it
+auto=(timeout 90 "$dpexec" launch -n 3 -- "${run[@]/#22/auto}" --out)
+halted auto-killed "$turn" $KILL "${auto[@]}" "$DIR/auto-killed" --world-timeout 30
+told auto-killed 137 "$gone" "^$chosen"
+halted auto-stopped "$turn" $STOP "${auto[@]}" "$DIR/auto-stopped" --world-timeout 4
+told auto-stopped 137 "$late" "^$chosen"
+
 # ---- a meeting place ----
 
 # met NAME SIGNAL KIND: the first time.
