@@ -1,5 +1,5 @@
 """Event files read by TensorBoard's own reader: every number of metrics.jsonl once, histograms of the exported weights, the model's graph as
-the file has it, and the images of the newest evaluation."""
+the file has it with the shapes of a step, and the images of the newest evaluation."""
 import base64
 import json
 import sys
@@ -45,11 +45,19 @@ for node in model.node:
     assert edges == [source[i] for i in node.input if i], (edges, node)
     source.update({name: (found.name, k) for k, name in enumerate(node.output)})
 assert next(names, None) is None
-for name, x in weights.items():
-    shape = [d.size for d in written[name].attr["_output_shapes"].list.shape[0].dim]
-    assert shape == list(x.shape), (name, shape)
 for i in model.input:
     assert written[i.name].op == "Placeholder"
+
+# Shapes of all edges, as the package onnx infers them for a batch of the run.
+sized = onnx.load(f"{run}/model.onnx")
+for i in sized.graph.input:
+    i.type.tensor_type.shape.dim[0].dim_value = int(json.load(open(f"{run}/args.json"))["flags"]["batch-size"])
+inferred = onnx.shape_inference.infer_shapes(sized, strict_mode=True, data_prop=True).graph
+shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*inferred.value_info, *inferred.input, *inferred.output)}
+shapes.update({name: list(x.shape) for name, x in weights.items()})
+for value, (node, k) in source.items():
+    found = written[node].attr["_output_shapes"].list.shape[k]
+    assert not found.unknown_rank and [d.size for d in found.dim] == shapes[value], (value, found, shapes[value])
 
 newest = json.load(open(f"{run}/evaluation.json"))
 images = [s["png"] for s in newest["worst"] if "png" in s]

@@ -247,14 +247,14 @@ Status events_image(Events *e, int64_t step, const char *tag, const char *png)
     return st;
 }
 
-Status events_graph(Events *e, const json_t *graph)
+Status events_graph(Events *e, const json_t *graph, const json_t *shaped)
 {
     TensorboardEvent__Event event = TENSORBOARD_EVENT__EVENT__INIT;
     uint8_t *bytes;
     size_t n;
     Status st;
 
-    TRY(graph_def_pack(&bytes, &n, graph));
+    TRY(graph_def_pack(&bytes, &n, graph, shaped));
     event.wall_time = (double)time(NULL);
     event.what_case = TENSORBOARD_EVENT__EVENT__WHAT_GRAPH_DEF;
     event.graph_def = (ProtobufCBinaryData){ n, bytes };

@@ -20,7 +20,8 @@ Status events_scalar(Events *e, int64_t step, const char *tag, double v) CHECKED
 Status events_histogram(Events *e, int64_t step, const char *tag, const dpx_tensor *t) CHECKED;
 /* A PNG file in base64, gray or RGB. */
 Status events_image(Events *e, int64_t step, const char *tag, const char *png) CHECKED;
-/* A graph that dpx_transform has written as "json". */
-Status events_graph(Events *e, const json_t *graph) CHECKED;
+/* A graph that dpx_transform has written as "json"; and at a later stage, which has the shapes of more of its values.
+ */
+Status events_graph(Events *e, const json_t *graph, const json_t *shaped) CHECKED;
 
 #endif

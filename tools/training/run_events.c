@@ -4,8 +4,9 @@
 
 #include "tools/training/training.h"
 
-/* The pass whose graph is shown: that of the file. */
+/* The pass whose graph is shown: that of the file; and the one behind which shapes are known. */
 #define GRAPH_STAGE "convert-dtype"
+#define SHAPE_STAGE "infer-shapes"
 
 Status run_events_scalar(void *user, int64_t step, const char *key, double x)
 {
@@ -71,15 +72,25 @@ static void read_json(void *user, const char *text, size_t bytes)
     *(json_t **)user = json_loadb(text, bytes, 0, NULL);
 }
 
-/* Logs the model's graph. */
+/* Reads the model's graph behind a pass; *out NULL: it is no JSON. */
+static Status read_graph(json_t **out, const Run *r, const char *pass)
+{
+    *out = NULL;
+    return (Status)dpx_transform(r->model, r->args->options, pass, "json", read_json, out);
+}
+
+/* Logs the model's graph, with the shapes of a step. */
 static Status log_graph(const Run *r)
 {
-    json_t *graph = NULL;
-    Status st = (Status)dpx_transform(r->model, r->args->options, GRAPH_STAGE, "json", read_json, &graph);
+    json_t *graph, *shaped = NULL;
+    Status st = read_graph(&graph, r, GRAPH_STAGE);
 
+    st = st ? st : read_graph(&shaped, r, SHAPE_STAGE);
     if (!st)
-        st = graph ? events_graph(r->events, graph) : FAIL(E_INTERNAL, "the graph's JSON cannot be read");
+        st = graph && shaped ? events_graph(r->events, graph, shaped)
+                             : FAIL(E_INTERNAL, "the graph's JSON cannot be read");
     json_decref(graph);
+    json_decref(shaped);
     return st;
 }
 
