@@ -6,6 +6,8 @@
     new.py list                         NAME, and the flags that it trains with
     new.py torch DIR [NAME...]          prints tests/cli/new/torch.txt: NAME, digest of the state_dict's names and shapes, losses of
                                         STEPS steps of SGD in float64 from the file's weights (PyTorch, torchvision, transformers)
+    new.py forward DIR                  prints tests/cli/new/torch_full.txt: NAME, some of PyTorch's scores, for the networks of LARGE
+    new.py scores DIR NAME              the same by ONNX Runtime, from the file
 
 The modules are torchvision's and transformers' where these have the network, else those below, as they are usually written.
 """
@@ -43,6 +45,7 @@ FULL = {        # of a size that people train; `new.py torch DIR NAME` prints th
     "unet-full": ("unet", dict(size=64), "cross-entropy"),
     "gpt-full": ("gpt", dict(layers=12, width=768, heads=12, block=1024, vocab=50257), "cross-entropy"),
 }
+LARGE = ("vit-full", "gpt-full")        # compared at full size by every run of the tests
 DEFAULTS = dict(classes=0, outputs=0, channels=3, layers=2, dropout=0, steps=5)
 
 
@@ -85,6 +88,34 @@ def make(dpexec, folder, names):
         flags = [text for key, value in given.items() for text in (f"--{key}", str(value))]
         subprocess.run([dpexec, "new", network, *flags, "--seed", "3", "--quiet", "-o", f"{folder}/{name}.onnx"], check=True)
         np.savez(f"{folder}/{name}.npz", **data(name))
+
+
+def large(name):
+    """Values for tensors that begin as zeros, so that all others have a part in the scores; and an input."""
+    (network, _, s, _), rng = case(name), np.random.default_rng(1)
+    if network == "gpt":
+        return {}, rng.integers(0, s["vocab"], (2, 64))
+    head = rng.standard_normal((s["classes"], s["width"])).astype("f")
+    return {"heads.head.weight": head}, rng.standard_normal((2, s["channels"], s["size"], s["size"])).astype("f")
+
+
+def told(scores):
+    """Scores of the last sample that represent all: 100 of 1000 classes, or of the last token."""
+    line = scores.reshape(-1, scores.shape[-1])[-1].astype(np.float64)
+    return [*line[::len(line) // 100][:100].tolist(), float(np.abs(scores).mean(dtype=np.float64))]
+
+
+def scores(folder, name):
+    import onnxruntime
+    held, x = large(name)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    given = {k: onnxruntime.OrtValue.ortvalue_from_numpy(v) for k, v in held.items()}      # lives as long as the session
+    for k, v in given.items():
+        options.add_initializer(k, v)
+    net = onnxruntime.InferenceSession(f"{folder}/{name}.onnx", options)
+    return told(net.run(None, {net.get_inputs()[0].name: x})[0])
 
 
 # ---- the file ----
@@ -314,6 +345,17 @@ def losses(folder, name):
     return digest({k: v.shape for k, v in held.items()}), out
 
 
+def forward(folder, name):
+    import torch
+    held, x = large(name)
+    network, _, s, _ = case(name)
+    held = {**weights(onnx.load(f"{folder}/{name}.onnx")), **held}
+    net = modules()[network](s).double().eval()
+    net.load_state_dict({k: torch.tensor(v).double() for k, v in held.items()}, strict=False)
+    with torch.no_grad():
+        return told(net(torch.tensor(x.astype("d") if x.dtype == np.float32 else x)).numpy())
+
+
 def main():
     command, *rest = sys.argv[1:]
     if command == "make":
@@ -324,6 +366,15 @@ def main():
         for name in rest or CASES:
             _, _, _, loss = case(name)
             print(name, "--loss", loss, "--batch-size", BATCH, "--steps", STEPS, "--optimizer", "sgd", "--momentum", 0, "--lr", RATE)
+    elif command == "forward":
+        for name in LARGE:
+            print(name, *map(repr, forward(rest[0], name)), flush=True)
+    elif command == "scores":
+        found = scores(*rest)
+        want = next([*map(float, line.split()[1:])] for line in open("tests/cli/new/torch_full.txt") if line.split()[0] == rest[1])
+        worst = np.abs(np.subtract(found, want)).max() / np.abs(want).max()
+        print(rest[1], len(found), worst)
+        return len(found) != 101 or not worst < 1e-5
     elif command == "torch":
         for name in rest[1:] or CASES:
             key, values = losses(pathlib.Path(rest[0]), name)
