@@ -449,6 +449,75 @@ static Status make_parts(Part ***out, Rows *r, const double *seconds)
     return ST_OK;
 }
 
+/* ---- parameters that several layers read ---- */
+
+/* A layer of the forward pass that reads a parameter. */
+typedef struct {
+    int column, block;
+    ValueId state;
+} Reader;
+
+static int compare_readers(const void *a, const void *b)
+{
+    const Reader *x = a, *y = b;
+
+    return x->column != y->column     ? x->column - y->column
+           : x->state.i != y->state.i ? (x->state.i > y->state.i) - (x->state.i < y->state.i)
+                                      : x->block - y->block;
+}
+
+/* Lists the readers by the first lane of each column; `out` NULL: only counts them. */
+static int list_readers(Reader *out, const Rows *r)
+{
+    const PictureTree *t = r->t;
+    const Graph *g = t->picture.g;
+    int n = 0;
+
+    for (int i = 0; i < r->n_place; i++) {
+        const Node *x = g->node[r->place[i].node];
+        const int column = t->column_of[x->index];
+
+        if (r->row[r->row_of[x->index]].phase != PHASE_FORWARD || column < 0 || column >= t->n_drawn ||
+            t->column[column].first != r->place[i].lane)
+            continue;
+        for (int k = 0; k < x->n_in; k++) {
+            const Value *v = value(g, x->in[k]);
+
+            if (!has_value(x->in[k]) || v->kind != V_STATE || !v->trainable || !shape_known(v->shape))
+                continue;
+            if (out)
+                out[n] = (Reader){ column, t->block_of[x->index], x->in[k] };
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Counts a parameter once in each block that holds several of its readers: for each two of them that follow each other
+ * it was added once too often to all blocks that hold both. */
+static Status count_once(const Rows *r)
+{
+    const PictureTree *t = r->t;
+    const int n = list_readers(NULL, r);
+    Reader *reader = ARENA_NEW(r->a, Reader, n + 1);
+
+    if (!reader)
+        return FAIL_NOMEM();
+    list_readers(reader, r);
+    if (n)
+        qsort(reader, (size_t)n, sizeof *reader, compare_readers);
+    for (int i = 1; i < n; i++) {
+        const Reader *x = &reader[i - 1], *y = &reader[i];
+
+        if (x->column != y->column || x->state.i != y->state.i || x->block == y->block)
+            continue;
+        for (Block *b = t->block[x->block]; b; b = b->parent)
+            if (b->end > y->block && b->part)
+                b->part[x->column].parameters -= shape_numel(value(t->picture.g, x->state)->shape);
+    }
+    return ST_OK;
+}
+
 Status picture_tree(PictureTree *out, const Graph *g, const double *seconds, Arena *a)
 {
     Rows r = { .t = out, .a = a };
@@ -466,5 +535,5 @@ Status picture_tree(PictureTree *out, const Graph *g, const double *seconds, Are
     TRY(picture_blocks(&block, out, r.row, part, r.n_row, seconds, a));
     for (int i = 0; i < r.n_place; i++)
         out->block_of[r.place[i].node] = block[r.row_of[r.place[i].node]];
-    return ST_OK;
+    return count_once(&r);
 }

@@ -12,7 +12,7 @@
 typedef struct {
     const char *ops;    /* operators of a layer in a row, "MatMul + Softmax"; NULL: the lane is idle, or no layer */
     const Value *out;   /* the last node's output; NULL: idle */
-    int64_t parameters; /* elements of trained states that the forward pass reads */
+    int64_t parameters; /* elements of trained states that the forward pass reads, each state once */
     double flops, bytes, seconds; /* bytes: read and written; seconds: predicted, 0: unknown */
     int nodes, lanes;             /* lanes: how many of the column compute it */
 } Part;

@@ -86,6 +86,20 @@ for net in resnet50 fashion_cnn; do
         check "$net of $batch samples on four devices" "$python" "$DIR/judge.py" "$DIR" $net $batch
     done
 done
+# A weight that two layers read counts in both, and once in what holds both: transformers' GPT2LMHeadModel has as many parameters.
+check "GPT-2" "$dpexec" new gpt --layers 2 --width 48 --heads 2 --block 40 --vocab 100 --quiet -o "$DIR/tied.onnx"
+check "on two devices" "$graph_transform" "$DIR/tied.onnx" --input-shape tokens=4,16 --loss cross-entropy --devices 'cpu*2' -o "$DIR/tied.html"
+check "its parameters" "$python" - "$DIR/tied.html" <<'PY'
+import json, re, sys
+blocks = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', open(sys.argv[1]).read(), re.S)[1])["blocks"]
+found = {}
+for b in blocks:        # scopes come before layers that bear their names
+    if b["phase"] == 1 and b.get("c"):
+        found.setdefault(b.get("path") or b["title"], b["c"][0][3])
+each = 100 * 48, 40 * 48, 2 * (12 * 48 * 48 + 13 * 48), 2 * 48
+assert found["forward"] == found["transformer"] == sum(each), (found, sum(each))
+assert [b["c"][0][3] for b in blocks if b["phase"] == 1 and b.get("path") == "transformer.wte"] == [each[0], each[0]], found
+PY
 shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/report.md)
 (cd "$DIR" && mkdir models && cp fashion_cnn.onnx models && eval "$graph_transform $shown")
 check "the picture of docs/report.md is what its command draws" cmp "$DIR/step.svg" docs/fashion_cnn.svg
