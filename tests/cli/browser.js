@@ -34,7 +34,7 @@ function clipsOf(e, view, root) {
   if (!clips.has(e)) {
     const c = view.getComputedStyle(e), hides = /hidden|clip/.test(c.overflowX), scrolls = /auto|scroll/.test(c.overflowX + c.overflowY), around = clipsOf(e.parentElement, view, root);
     clips.set(e, e instanceof view.SVGElement || !hides && !scrolls ? around
-      : [{ hides, ellipsis: c.textOverflow === 'ellipsis' && !!e.closest('[title]'), b: e.getBoundingClientRect() }, ...around]);
+      : [{ hides, ellipsis: c.textOverflow === 'ellipsis' && !!e.closest('[title]'), upright: c.writingMode.startsWith('vertical'), b: e.getBoundingClientRect() }, ...around]);
   }
   return clips.get(e);
 }
@@ -49,12 +49,12 @@ function measure(frame, faults, label) {
     for (const r of range.getClientRects()) {
       let box = { left: r.left, top: r.top, right: r.right, bottom: r.bottom }, cut = false, short = false;
       if (r.width < 1 || r.height < 1) continue;
-      for (const { hides, ellipsis, b } of clipsOf(e, view, root)) {
+      for (const { hides, ellipsis, upright, b } of clipsOf(e, view, root)) {
         if (hides && (box.right > b.right + 1 || box.left < b.left - 1)) {
           ellipsis ? short = true : cut = true;
           if (ellipsis && Math.min(r.right, b.right) - Math.max(r.left, b.left) < 20) faults.push(`${label}: nothing left of '${s.slice(0, 60)}'`);
         }
-        if (hides && (box.bottom > b.bottom + 2 || box.top < b.top - 2)) cut = true;
+        if (hides && (box.bottom > b.bottom + 2 || box.top < b.top - 2)) upright && ellipsis ? short = true : cut = true;
         box = { left: Math.max(box.left, b.left), top: Math.max(box.top, b.top), right: Math.min(box.right, b.right), bottom: Math.min(box.bottom, b.bottom) };
       }
       if (cut) faults.push(`${label}: cut off: '${s.slice(0, 60)}'`);

@@ -54,9 +54,9 @@ def text(folder, *files):
 def classes(folder, file, *names):
     dom = opened(folder, file)
     matrix, table = dom.split('<table class="matrix">')[1].split("</table>")[:2]
-    assert re.findall('<th class="up">(.*?)</th>', matrix) == list(names), matrix
+    assert re.findall('<th class="up"[^>]*><div>(.*?)</div></th>', matrix) == list(names), matrix
     for part in matrix, table:
-        assert re.findall('<td class="name">(.*?)</td>', part) == list(names), part
+        assert re.findall('<td class="name"[^>]*>(.*?)</td>', part) == list(names), part
 
 
 def opening(folder, file):

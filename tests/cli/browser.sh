@@ -39,11 +39,17 @@ check "a run" "$dpexec" train "$DIR/names.onnx" --data "$DIR/data.npz" --val "$D
     --batch-size 16 --epochs 3 --threads 1 --quiet --out "$DIR/run"
 cp "$DIR/run/report.html" "$DIR/report.html"
 check "a network for a table" "$dpexec" new mlp --inputs 1 --outputs 2 -o "$DIR/mlp.onnx"
-printf 'height,target\n%s' "$(for i in {1..40}; do echo "1$((i * 7 % 40)),$([ $((i % 3)) = 0 ] && echo a cat || echo a dog)"; done)" >"$DIR/pets.csv"
+long='a dog with a name that is much longer than any that one reads'
+printf 'height,target\n%s' "$(for i in {1..40}; do echo "1$((i * 7 % 40)),$([ $((i % 3)) = 0 ] && echo a cat || echo "$long")"; done)" >"$DIR/pets.csv"
 check "a run on it" "$dpexec" train "$DIR/mlp.onnx" --data "$DIR/pets.csv" --loss cross-entropy --metric confusion-matrix --steps 3 --threads 1 --quiet \
     --out "$DIR/pets"
-check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report}.html
-check "names of classes" measure classes "$DIR/pets/report.html" 'a cat' 'a dog'
+cp "$DIR/pets/report.html" "$DIR/report-pets.html"
+check "a network for numbers" "$dpexec" new mlp --inputs 1 --outputs 1 -o "$DIR/line.onnx"
+{ echo area,target; for i in {1..60}; do echo "$((i * 7 % 40)),-$((i * 7 % 40 * 31234567))"; done; } >"$DIR/prices.csv"
+check "a run on them" "$dpexec" train "$DIR/line.onnx" --data "$DIR/prices.csv" --val-split 0.3 --loss mse --steps 30 --lr 1e-12 --threads 1 --quiet --out "$DIR/prices"
+cp "$DIR/prices/report.html" "$DIR/report-prices.html"
+check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report,report-pets,report-prices}.html
+check "names of classes" measure classes "$DIR/pets/report.html" 'a cat' "$long"
 check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"
 check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"

@@ -20,7 +20,8 @@ typedef struct {
     int64_t row;
     double loss;
     char text[TEXT];
-    bool wrong;     /* another class was found, at any of its positions */
+    bool judged; /* of one position in one of several classes: `wrong` says whether another one was found */
+    bool wrong;
     char *png;      /* in base64; NULL: it is no image */
     json_t *values; /* of what is no image; NULL: none */
 } Worst;
@@ -187,7 +188,7 @@ static void tell(char text[TEXT], const Mistakes *m, const Verdict *v)
                     v->wrong ? "taken for " : "", v->wrong ? name_class(taken, m->feed, v->taken) : "rightly found",
                     v->probability);
     else if (m->scores <= LOG_PROBABILITIES)
-        text_format(text, TEXT, "%lld of %lld wrong, loss %.4g", (long long)v->wrong, (long long)v->n, v->loss);
+        text_format(text, TEXT, "%lld of %lld wrong", (long long)v->wrong, (long long)v->n);
     else if (v->n == 1)
         text_format(text, TEXT, "is %.5g, predicted %.5g", v->target, v->prediction);
     else
@@ -197,7 +198,7 @@ static void tell(char text[TEXT], const Mistakes *m, const Verdict *v)
 /* Keeps the sample if it is among the worst. */
 static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const Batch *b, int64_t at)
 {
-    Worst w = { .loss = v->loss, .wrong = v->wrong };
+    Worst w = { .loss = v->loss, .judged = v->n == 1 && m->scores != VALUES, .wrong = v->wrong };
     int place = m->n_worst;
     Status st = ST_OK;
     const dpx_tensor *target = &b->tensor[m->target];
@@ -336,7 +337,7 @@ static Status add_worst(json_t *list, const Mistakes *m, const Worst *at)
            *values = NULL;
     Status st = j ? ST_OK : FAIL_NOMEM();
 
-    if (!st && m->scores != VALUES && json_object_set_new(j, "wrong", json_boolean(at->wrong)))
+    if (!st && at->judged && json_object_set_new(j, "wrong", json_boolean(at->wrong)))
         st = FAIL_NOMEM();
     if (!st && !at->png && describes(m->feed->data))
         st = sample_described(&values, m->feed->data, at->row);

@@ -18,7 +18,7 @@ function short(x, digits = 4) {
   if (x === null || x === undefined || !isFinite(x)) return '–';
   if (Number.isInteger(x) && Math.abs(x) < 1e7) return x.toLocaleString('en');
   const a = Math.abs(x);
-  return a && (a < 1e-3 || a >= 1e6) ? x.toExponential(2) : a >= 1000 ? Math.round(x).toLocaleString('en') : String(+x.toPrecision(digits));
+  return a && (a < 1e-3 || a >= 1e6) ? x.toExponential(2).replace(/\.?0*e\+?/, 'e') : a >= 1000 ? Math.round(x).toLocaleString('en') : String(+x.toPrecision(digits));
 }
 function time(s) {
   if (!(s >= 0)) return '–';
@@ -62,7 +62,7 @@ function smooth(p) {
 let charted = 0;
 // axis: its name; at: what a place along it is called; tick: how it stands below.
 function chart(name, lines, axis = 'step', at_step = s => `step ${short(s)}`, tick = t => short(t)) {
-  const W = 400, H = 232, left = 54, right = 12, top = 10, bottom = 38, clip = `clip${++charted}`;
+  const W = 400, H = 232, left = 60, right = 12, top = 10, bottom = 38, clip = `clip${++charted}`;
   const all = lines.flatMap(l => l.points);
   let log = false;
   const positive = all.every(p => p[1] > 0), svg = make('svg', { viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': name });
@@ -116,7 +116,7 @@ function found(find) {
   const along = k => find.lr.map((r, i) => [Math.log10(r), find[k][i]]).filter(p => p[1] !== null && p[1] <= top), best = find.suggestion ? Math.log10(find.suggestion) : undefined;
   return make('div', { class: 'charts' }, chart('loss over learning rate', [
     { points: along('mean'), label: 'smoothed loss', colour: COLOURS[0], best, mark: `falls fastest: ${short(find.suggestion, 3)}` },
-    { points: along('loss'), label: 'loss of each step', colour: COLOURS[2] }], 'learning rate', s => `rate ${short(10 ** s, 3)}`, t => (10 ** t).toExponential(0)));
+    { points: along('loss'), label: 'loss of each step', colour: COLOURS[2] }], 'learning rate', s => `rate ${short(10 ** s, 3)}`, t => short(10 ** t)));
 }
 function charts() {
   const of = new Map();
@@ -150,8 +150,8 @@ function matrix(run, counts) {
   const n = counts.length, sum = counts.map(r => r.reduce((a, b) => a + b, 0)), told = counts.map((_, c) => counts.reduce((a, r) => a + r[c], 0));
   const cell = (v, r, c) => make('td', { title: `${className(run, r)} taken for ${className(run, c)}: ${v}`,
     style: v ? `background:rgba(var(--heat), ${(.08 + .8 * v / sum[r]).toFixed(3)});color:${v / sum[r] > .88 ? '#fff' : 'var(--on)'}` : '' }, v ? short(v) : '');
-  const head = make('tr', {}, make('th', { class: 'name' }, 'is \\ taken for'), ...counts.map((_, c) => make('th', { class: 'up' }, className(run, c))));
-  const body = counts.map((row, r) => make('tr', {}, make('td', { class: 'name' }, className(run, r)), ...row.map((v, c) => cell(v, r, c))));
+  const head = make('tr', {}, make('th', { class: 'name' }, 'is \\ taken for'), ...counts.map((_, c) => make('th', { class: 'up', title: className(run, c) }, make('div', {}, className(run, c)))));
+  const body = counts.map((row, r) => make('tr', {}, make('td', { class: 'name', title: className(run, r) }, className(run, r)), ...row.map((v, c) => cell(v, r, c))));
   const classes = counts.map((row, r) => {
     const p = told[r] ? row[r] / told[r] : NaN, q = sum[r] ? row[r] / sum[r] : NaN;
     return make('tr', {}, make('td', { class: 'name' }, className(run, r)), ...[p, q, 2 * p * q / (p + q)].map(v => make('td', {}, short(v))), make('td', {}, short(sum[r])));
