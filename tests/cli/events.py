@@ -1,4 +1,4 @@
-"""Event files read by TensorBoard's own reader: every number of metrics.jsonl once, histograms of the exported weights, the model's graph as
+"""Event files read by TensorBoard's own reader: every number of metrics.jsonl once, histograms of the exported weights and of gradients, the model's graph as
 the file has it with the shapes of a step, and the images of the newest evaluation."""
 import base64
 import json
@@ -31,6 +31,18 @@ for name in [t.name for t in model.initializer if t.name in ("fc1.weight", "fc2.
     assert h.num == w.size and np.isclose(h.min, w.min(), rtol=1e-12) and np.isclose(h.max, w.max(), rtol=1e-12)
     assert np.isclose(h.sum, w.sum()) and np.isclose(h.sum_squares, (w * w).sum())
     assert np.allclose(h.bucket_limit, edge[1:]) and np.abs(np.array(h.bucket) - count).sum() <= 2, (h.bucket, count)
+
+# Gradients of each evaluation since the run began or went on; their norm is the one that is logged.
+lines = [json.loads(line) for line in open(f"{run}/metrics.jsonl")]
+evals, norms = [m["step"] for m in lines if "eval_loss" in m], {m["step"]: m["grad_norm"] for m in lines if "grad_norm" in m}
+trained = [t for t in events.Tags()["histograms"] if t.startswith("gradients/")]
+squares = {}
+for tag in trained:
+    points = events.Histograms(tag)
+    assert [h.step for h in points] == evals[-len(points):] and points[-1].step == evals[-1], (tag, evals)
+    for h in points:
+        squares[h.step] = squares.get(h.step, 0) + h.histogram_value.sum_squares
+assert trained and all(np.isclose(x ** .5, norms[step], rtol=1e-5) for step, x in squares.items()), (squares, norms)
 
 # Edges of the graph: the operator, and where its inputs come from, in place of the names of values.
 graph = events.Graph()

@@ -14,9 +14,35 @@ check "its events" events "$DIR/whole"
 check "without the flag" "$dpexec" "${flags[@]}" --epochs 4 --out "$DIR/plain"
 check "the same run" same_run "$DIR/plain" "$DIR/whole"
 check "and no events" test ! -e "$DIR/plain/tensorboard"
+
+# ---- gradients, beside PyTorch's ----
+gradients=(models/mlp.onnx --data $data --loss cross-entropy --optimizer sgd --momentum 0 --lr 0.1 --batch-size 10 --no-shuffle --dtype float64
+    --steps 3 --threads 1 --quiet)
+compare() { "$build/python/bin/python" -W ignore tests/cli/events_gradients.py compare "$1"; }
+while read -r name flag; do
+    # shellcheck disable=SC2086     # several flags, or none
+    check "gradients, $name" "$dpexec" train "${gradients[@]}" $flag --tensorboard --out "$DIR/$name"
+    check "$name: are PyTorch's" compare "$DIR/$name"
+    # shellcheck disable=SC2086
+    check "$name: without the flag" "$dpexec" train "${gradients[@]}" $flag --out "$DIR/$name plain"
+    check "$name: the same run" same_run "$DIR/$name" "$DIR/$name plain"
+done <<END
+one
+clipped --clip-norm 1e9
+devices --devices cpu*2
+END
+check "gradients, accumulated" "$dpexec" train "${gradients[@]/#10/5}" --accumulate 2 --tensorboard --out "$DIR/accumulated"
+check "accumulated: are PyTorch's" compare "$DIR/accumulated"
+check "gradients of two processes" "$dpexec" launch -n 2 -- train "${gradients[@]}" --tensorboard --out "$DIR/processes"
+check "of both: are PyTorch's" compare "$DIR/processes"
+check "in 16 bits" "$dpexec" train "${flags[@]}" --precision bfloat16 --epochs 1 --tensorboard --out "$DIR/narrow"
+
 fashion=tests/oracle/data/fashion.npz
 check "a run on images" "$dpexec" models/fashion_cnn.onnx --data $fashion --val $fashion --loss cross-entropy --metric accuracy --clip-norm 5 \
     --batch-size 10 --threads 1 --quiet --epochs 2 --tensorboard --out "$DIR/images"
+check "without the flag" "$dpexec" models/fashion_cnn.onnx --data $fashion --val $fashion --loss cross-entropy --metric accuracy --clip-norm 5 \
+    --batch-size 10 --threads 1 --quiet --epochs 2 --out "$DIR/images plain"
+check "the same run" same_run "$DIR/images" "$DIR/images plain"
 check "its events have the worst images" test "$(events "$DIR/images")" = "25 images"
 check "stopped" "$dpexec" "${flags[@]}" --epochs 4 --steps 7 --tensorboard --out "$DIR/half"
 check "resumed" "$dpexec" "${flags[@]}" --epochs 4 --tensorboard --resume "$DIR/half"

@@ -17,32 +17,41 @@ Status run_events_scalar(void *user, int64_t step, const char *key, double x)
     return events_scalar(user, step, tag, x);
 }
 
-/* Logs the distribution of each parameter that this process holds whole. */
-static Status log_weights(Run *r)
+/* Reads a parameter or its gradient into the tensor. */
+typedef dpx_status ReadParameter(dpx_trainer *t, const char *name, const dpx_tensor *out);
+
+/* Logs the distribution of what is read of a parameter, if there is any; without an event file it is only read. */
+static Status log_parameter(Run *r, const dpx_info *of, const char *prefix, ReadParameter *read)
+{
+    dpx_tensor t = { .name = of->name, .dtype = of->dtype, .rank = of->rank };
+    size_t n = 1;
+    char tag[256];
+    Status st;
+
+    memcpy(t.dim, of->dim, sizeof t.dim);
+    for (int k = 0; k < of->rank; k++)
+        n *= (size_t)of->dim[k];
+    if (!(t.data = malloc(n * dpx_dtype_size(t.dtype) + 1)))
+        return FAIL_NOMEM();
+    snprintf(tag, sizeof tag, "%s/%.240s", prefix, of->name);
+    st = (Status)read(r->trainer, of->name, &t);
+    if (!st && r->events)
+        st = events_histogram(r->events, r->step, tag, &t);
+    free(t.data);
+    return st == E_INVALID ? ST_OK : st; /* no loss reaches it */
+}
+
+/* Logs each parameter of floats, if this process holds them whole. */
+static Status log_parameters(Run *r, const char *prefix, ReadParameter *read)
 {
     const bool sharded = strcmp(dpx_options_get(r->args->options, "shard"), "none") != 0;
 
     for (int i = 0; i < dpx_trainer_state_count(r->trainer) && !sharded; i++) {
-        size_t n = 1;
         dpx_info info;
-        dpx_tensor t;
-        char tag[256];
-        Status st;
 
         TRY((Status)dpx_trainer_state_info(r->trainer, i, &info));
-        if (!info.trainable || (info.dtype != DPX_FLOAT32 && info.dtype != DPX_FLOAT64))
-            continue;
-        t = (dpx_tensor){ .name = info.name, .dtype = info.dtype, .rank = info.rank };
-        memcpy(t.dim, info.dim, sizeof t.dim);
-        for (int k = 0; k < info.rank; k++)
-            n *= (size_t)info.dim[k];
-        if (!(t.data = malloc(n * dpx_dtype_size(t.dtype) + 1)))
-            return FAIL_NOMEM();
-        snprintf(tag, sizeof tag, "weights/%.240s", info.name);
-        st = (Status)dpx_trainer_get_state(r->trainer, info.name, &t);
-        st = st ? st : events_histogram(r->events, r->step, tag, &t);
-        free(t.data);
-        TRY(st);
+        if (info.trainable && (info.dtype == DPX_FLOAT32 || info.dtype == DPX_FLOAT64))
+            TRY(log_parameter(r, &info, prefix, read));
     }
     return ST_OK;
 }
@@ -98,10 +107,27 @@ Status run_events_open(Run *r)
 {
     char path[4096];
 
-    if (!args_has(r->args, "tensorboard"))
+    if (r->events || !args_has(r->args, "tensorboard"))
         return ST_OK;
     TRY(events_open(&r->events, run_dir_file(&r->dir, "tensorboard", path)));
     return log_graph(r);
+}
+
+Status run_events_keep(Run *r, bool due)
+{
+    if (!args_has(r->args, "tensorboard"))
+        return ST_OK;
+    r->gradients_of = due ? r->begun + 1 : 0;
+    return (Status)dpx_trainer_keep(r->trainer, due ? DPX_KEEP_GRADIENTS : 0);
+}
+
+Status run_events_gradients(Run *r)
+{
+    if (!r->gradients_of || r->gradients_of != r->step)
+        return ST_OK;
+    if (r->has_dir)
+        TRY(run_events_open(r));
+    return log_parameters(r, "gradients", dpx_trainer_gradient);
 }
 
 Status run_events_write(Run *r, bool end)
@@ -109,7 +135,7 @@ Status run_events_write(Run *r, bool end)
     if (!r->events)
         return ST_OK;
     if (r->logged != r->step && (end || r->eval_step == r->step)) {
-        TRY(log_weights(r));
+        TRY(log_parameters(r, "weights", dpx_trainer_get_state));
         TRY(log_images(r));
         r->logged = r->step;
     }

@@ -111,6 +111,7 @@ static Status finish_step(Run *r, const dpx_result *result)
     TRY(log_step(r, result));
     if (r->finds)
         return lr_find_take(r, result);
+    TRY(run_events_gradients(r));
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64
@@ -170,9 +171,19 @@ static Status end_epoch(Run *r, bool within)
 /* Whether the present epoch's last group of batches goes on in the next epoch; it does not in the run's last. */
 static bool goes_on(const Run *r) { return r->across_epochs && r->at.epoch + 1 < r->epochs; }
 
+/* Whether an evaluation follows the step that begins with batch b, or the end of the run. */
+static bool comes_before_evaluation(const Run *r, const Batch *b)
+{
+    const bool evaluates =
+        r->eval_every ? (r->begun + 1) % r->eval_every == 0 : b->index + r->accumulate >= loader_batches(r->loader);
+
+    return (r->val.data && evaluates) || r->begun + 1 == r->steps;
+}
+
 /* Begins a step: trains on batch b and those that follow it in its group. */
 static Status train_begin_step(Run *r, const Batch *b)
 {
+    TRY(run_events_keep(r, comes_before_evaluation(r, b)));
     for (int64_t k = 1;; k++) {
         const bool last = b->index + 1 == loader_batches(r->loader), on = goes_on(r);
         Status st;

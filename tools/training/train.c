@@ -53,7 +53,8 @@ static const Flag flags[] = {
     { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
     { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
     { "tensorboard", NULL,
-      "write event files for TensorBoard into the run's folder: scalars, histograms of weights, images, the graph" },
+      "write event files for TensorBoard into the run's folder: scalars, histograms of weights and gradients, images, "
+      "the graph" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },

@@ -74,11 +74,12 @@ typedef struct {
     int64_t sample_every; /* steps between texts that the model writes; 0: none */
     Tokenizer *tokenizer; /* of these; NULL: there are none */
     TextGenerator *generator;
-    History *history;  /* what the page of the run shows; NULL: it was not written yet */
-    Events *events;    /* of --tensorboard; NULL: none */
-    int64_t logged;    /* the step whose weights and images they have last; -1: none */
-    double report_due; /* when it may be written again */
-    bool finds;        /* --lr-find: nothing of the training is kept */
+    History *history;     /* what the page of the run shows; NULL: it was not written yet */
+    Events *events;       /* of --tensorboard; NULL: none */
+    int64_t gradients_of; /* the step whose gradients are kept for the events; 0: none */
+    int64_t logged;       /* the step whose weights and images they have last; -1: none */
+    double report_due;    /* when it may be written again */
+    bool finds;           /* --lr-find: nothing of the training is kept */
     LrFind find;
     char *batch_text; /* the number in place of --batch-size auto; NULL: it was not given */
 } Run;
@@ -149,10 +150,14 @@ void tell_epoch(Run *r);
 
 /* ---- run_events.c ---- */
 
-/* With --tensorboard: begins the event file, with the model's graph. */
+/* With --tensorboard: begins the event file, with the model's graph, unless it has begun. */
 Status run_events_open(Run *r) CHECKED;
 /* A HistorySink, whose `user` is the Events: "train_loss" becomes "train/loss", as TensorBoard groups tags. */
 Status run_events_scalar(void *user, int64_t step, const char *key, double x) CHECKED;
+/* With --tensorboard, before each batch: whether the gradients of the step that begins are `due` to be logged. */
+Status run_events_keep(Run *r, bool due) CHECKED;
+/* Logs the gradients of the step whose result was taken, if they were due.  All processes call it. */
+Status run_events_gradients(Run *r) CHECKED;
 /* Logs the weights after an evaluation and at the `end`, and the worst images of the evaluation. */
 Status run_events_write(Run *r, bool end) CHECKED;
 
