@@ -16,6 +16,12 @@ install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBD
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/dpexec.h include/dpexec_operators.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
+if(SKBUILD)
+    install(FILES $<TARGET_FILE:libdpexec> DESTINATION dpexec/lib RENAME libdpexec.so.${PROJECT_VERSION_MAJOR} COMPONENT python)
+    install(PROGRAMS $<TARGET_FILE:dpexec> DESTINATION dpexec/bin COMPONENT python)
+endif()
+
 # The prefix may be given as late as `cmake --install --prefix`: the file is written then.
 install(CODE "
     set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")

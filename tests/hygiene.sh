@@ -89,8 +89,8 @@ check 'bytes of memory are counted by graph/tensor/layout.c' \
     "$(grep -nE '[a-z_]*numel(\([^;]*\))? \* (\([a-z0-9_]+\))?(dtype_size|size\>)|dtype_size\([^;*]*\) \* (\([a-z0-9_]+\))?[a-z_]*numel' \
         $(echo "$library" | grep -v '^graph/tensor/layout.c$'))"
 # What a build or a run leaves there is not for others.
-root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTRIBUTING|README)\.md|LICENSE'
-root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|tests|tools"
+root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTRIBUTING|README)\.md|LICENSE|pyproject\.toml'
+root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|python|tests|tools"
 check 'the root of the repository holds what is named in tests/hygiene.sh' \
     "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
 check 'a commit has a subject `scope: imperative` of at most 70 characters' "$(tests/subjects.sh)"

@@ -1,0 +1,97 @@
+"""NumPy arrays as the engine's tensors, and back."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ._abi import MAX_RANK, Tensor, lib
+from .errors import InvalidArgument, ShapeError, Unsupported
+
+# The engine's numbers of types, as in ONNX, that NumPy has, too.
+_NUMPY = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
+          10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64}
+_NUMBER = {np.dtype(t): k for k, t in _NUMPY.items()}
+_BFLOAT16 = 16
+FLOATS = (1, 10, 11, _BFLOAT16)
+
+
+def dtype_of(number: int) -> np.dtype:
+    """NumPy's type of one of the engine's.  bfloat16 needs the package ml_dtypes."""
+    if number in _NUMPY:
+        return np.dtype(_NUMPY[number])
+    if number == _BFLOAT16:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise Unsupported("arrays of bfloat16 need the package ml_dtypes") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    raise Unsupported(f"NumPy has no type for {(lib.dpx_dtype_name(number) or b'?').decode()}")
+
+
+def number_of(dtype: np.dtype) -> int:
+    if dtype in _NUMBER:
+        return _NUMBER[dtype]
+    if dtype.name == "bfloat16":
+        return _BFLOAT16
+    raise InvalidArgument(f"arrays of {dtype} cannot be given to a model")
+
+
+def as_array(x: Any, name: str = "array") -> np.ndarray:
+    """An array of what the caller has: an array, nested lists, or a tensor in host memory with __dlpack__."""
+    if isinstance(x, np.ndarray):
+        return x
+    if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
+        if getattr(x, "requires_grad", False):
+            x = x.detach()
+        device = getattr(x, "__dlpack_device__", lambda: (1, 0))()
+        if device[0] not in (1, 3):     # kDLCPU, kDLCUDAHost
+            raise InvalidArgument(f"'{name}' lies on an accelerator: copy it to host memory first")
+        try:
+            return np.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError):      # a type that NumPy lacks, or one that is read-only
+            pass
+    return np.asarray(x)
+
+
+def convert(x: np.ndarray, number: int, name: str) -> np.ndarray:
+    """The array with one of the engine's types, dense.  Numbers that become integers must be whole and fit the type."""
+    to = dtype_of(number)
+    if x.dtype == to:
+        return np.ascontiguousarray(x) if x.ndim else x
+    if x.dtype.kind not in "biuf" and x.dtype.name != "bfloat16":
+        raise InvalidArgument(f"'{name}': arrays of {x.dtype} cannot be given to a model, which takes {to}")
+    out = x.astype(to, order="C") if to.kind in "fV" else _whole(x, to, name)
+    return out
+
+
+def _whole(x: np.ndarray, to: np.dtype, name: str) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        out = x.astype(to, order="C")
+    if not np.can_cast(x.dtype, to) and not np.array_equal(out.astype(x.dtype), x):
+        raise InvalidArgument(f"'{name}': expected whole numbers that fit {to}, found {x.dtype} that do not")
+    return out
+
+
+def tensor_of(x: np.ndarray, name: str | None) -> Tensor:
+    """A view of a dense array, which must live as long as the tensor is used."""
+    if x.ndim > MAX_RANK:
+        raise ShapeError(f"'{name}' has {x.ndim} axes, expected at most {MAX_RANK}")
+    t = Tensor(name=None if name is None else name.encode(), dtype=number_of(x.dtype), rank=x.ndim, data=x.ctypes.data)
+    t.dim[: x.ndim] = x.shape
+    return t
+
+
+def tensors_of(arrays: dict[str, np.ndarray]) -> ctypes.Array:
+    return (Tensor * max(len(arrays), 1))(*(tensor_of(x, name) for name, x in arrays.items()))
+
+
+def array_of(t: Tensor) -> np.ndarray:
+    """A copy of the tensor's data."""
+    shape = tuple(t.dim[: t.rank])
+    out = np.empty(shape, dtype_of(t.dtype))
+    if out.nbytes:
+        ctypes.memmove(out.ctypes.data, t.data, out.nbytes)
+    return out

@@ -1,0 +1,367 @@
+"""Trainers: a model, its optimizer and their state, one step at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import math
+import os
+import threading
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._abi import lib
+from ._tensors import array_of, as_array, convert, dtype_of, tensor_of, tensors_of
+from .errors import InvalidArgument, ShapeError, check, need
+from .feeding import Arrays, Feed
+from .model import Model, TensorInfo, info_of
+from .options import Options
+
+log = logging.getLogger("dpexec")
+_LEVELS = (logging.INFO, logging.WARNING, logging.DEBUG)
+
+@dataclass(frozen=True)
+class StepResult:
+    """Numbers of a training step.
+
+    step: optimizer steps done.  samples: in the batch.  loss: mean over them, before the update.  metric: the first
+    metric, None without one.  lr: learning rate.  grad_norm: before clipping, NaN when it is not computed.
+    updated: False when a micro-batch was only accumulated; the loss is NaN then.  skipped: a gradient was not finite,
+    and nothing changed.  log: the model's own log variables.
+    """
+
+    step: int
+    samples: int
+    loss: float
+    metric: float | None
+    lr: float
+    grad_norm: float
+    updated: bool
+    skipped: bool
+    loss_sum: float
+    loss_weight: float
+    log: dict[str, float] = field(default_factory=dict)
+
+
+@_abi.LogFn
+def _log(_user: Any, level: int, line: bytes) -> None:
+    log.log(_LEVELS[level], "%s", line.decode(errors="replace"))
+
+
+class Trainer:
+    """Trains a model step by step.
+
+        trainer = dpexec.Trainer("model.onnx", loss="cross-entropy", optimizer="adamw", lr=1e-3, devices="cpu*2")
+        for x, y in batches:
+            loss = trainer.step(x=x, target=y).loss
+        trainer.export("trained.onnx")
+
+    model: a path or a Model.  options: the engine's, by keyword (dpexec.OPTIONS lists them; `dpexec train --help` says
+    what they do): the flag --batch-size is batch_size=32, a flag without a value is True, and an option that repeats
+    takes a list.  class_weights is a vector of floats.  Without a loss the trainer only predicts.
+
+    Arrays have the model's shapes, with the samples along the model's batch axis (axis 0, in most models).  They may be
+    NumPy arrays, lists, or tensors in host memory with __dlpack__ (torch, JAX).  Numbers are converted where nothing is
+    lost: whole numbers to floats, floats to floats, and whole floats to integers.
+
+    Raises InvalidArgument for options that are unknown or contradict one another.  One thread at a time computes:
+    others wait.  A trainer belongs to the process that made it, not to a fork.
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | Model, **options: Any) -> None:
+        self._handle = None
+        if not isinstance(model, Model):
+            model = Model(model, **options)
+            options = {}
+        self._open(model, model.options.copy(), options)
+
+    @classmethod
+    def _of(cls, model: Model, options: Options) -> Trainer:
+        """A trainer with options that are already set."""
+        self = cls.__new__(cls)
+        self._handle = None
+        self._open(model, options, {})
+        return self
+
+    def _open(self, model: Model, options: Options, more: Mapping[str, Any]) -> None:
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self.model, self.options = model, options
+        for name, value in more.items():
+            options.set(name, value)
+        self._feed = Feed(model, options)
+        out = ctypes.c_void_p()
+        check(lib.dpx_trainer_create(ctypes.byref(out), model._handle, options._handle, _log, None))
+        self._handle = out.value
+        self.state = State(self)
+
+    # ---- life ----
+
+    def close(self) -> None:
+        """Frees the trainer; later calls raise InvalidArgument.  `with` and garbage collection call it."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+            if handle and self._process == os.getpid():
+                lib.dpx_trainer_free(handle)
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a dpexec.Trainer cannot be pickled: save() it, or export() its model")
+
+    @property
+    def _live(self) -> Any:
+        if not self._handle:
+            raise InvalidArgument("the trainer is closed")
+        if self._process != os.getpid():
+            raise InvalidArgument("the trainer belongs to the process that made it, and this is a fork")
+        return self._handle
+
+    # ---- batches ----
+
+    @property
+    def target(self) -> str | None:
+        """The name of the target that the loss takes beside the model's inputs; None without one."""
+        return self._feed.target
+
+    def _arrays(self, data: Arrays, more: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return self._feed.converted(self._feed.named(data, more))
+
+    # ---- training ----
+
+    def step(self, batch: Arrays = None, /, **arrays: Any) -> StepResult:
+        """A training step over one batch: updates the parameters.
+
+        Raises ShapeError or InvalidArgument; after a failure that is no argument's the trainer may be unusable.
+        """
+        return self._train(self._arrays(batch, arrays))
+
+    def _train(self, given: dict[str, np.ndarray]) -> StepResult:
+        result = _abi.Result()
+        with self._lock:
+            check(lib.dpx_train_step(self._live, tensors_of(given), len(given), ctypes.byref(result)))
+            return self._result(result)
+
+    def flush(self) -> StepResult:
+        """Applies the micro-batches that accumulate=K has gathered so far."""
+        result = _abi.Result()
+        with self._lock:
+            check(lib.dpx_train_flush(self._live, ctypes.byref(result)))
+            return self._result(result)
+
+    def backward(self, batch: Arrays = None, /, **arrays: Any) -> int:
+        """Computes the gradients of a batch and adds them to those gathered before; gives the number of samples."""
+        need("dpx_train_backward", "backward")
+        result = _abi.Result()
+        given = self._arrays(batch, arrays)
+        with self._lock:
+            check(lib.dpx_train_backward(self._live, tensors_of(given), len(given), ctypes.byref(result)))
+            return result.samples
+
+    def update(self) -> StepResult:
+        """Applies the gradients that backward() has gathered, as one step."""
+        need("dpx_train_update", "update")
+        result = _abi.Result()
+        with self._lock:
+            check(lib.dpx_train_update(self._live, ctypes.byref(result)))
+            return self._result(result)
+
+    def reset(self) -> None:
+        """Drops the gradients that backward() has gathered."""
+        need("dpx_train_reset", "reset")
+        with self._lock:
+            check(lib.dpx_train_reset(self._live))
+
+    def gradient(self, parameter: str) -> np.ndarray:
+        """The gradient of the mean loss by a parameter over the batches that backward() has gathered."""
+        need("dpx_trainer_gradient", "gradient")
+        with self._lock:
+            out = np.empty_like(self.state[parameter])
+            check(lib.dpx_trainer_gradient(self._live, parameter.encode(), tensor_of(out, parameter)))
+            return out
+
+    def set_lr(self, lr: float | None, group: int = 0) -> None:
+        """Sets the learning rate of a group for the following steps; None: that of the schedule again."""
+        need("dpx_trainer_set_lr", "set_lr")
+        with self._lock:
+            check(lib.dpx_trainer_set_lr(self._live, group, math.nan if lr is None else lr))
+
+    def end_epoch(self) -> None:
+        """Ends an epoch, which matters to bn="average" alone."""
+        with self._lock:
+            check(lib.dpx_trainer_end_epoch(self._live))
+
+    def _result(self, r: _abi.Result) -> StepResult:
+        metric = None
+        if self.options.metrics():
+            of, parts = (r.correct, r.counted) if r.counted else (r.metric_sum, r.metric_weight)
+            metric = of / parts if parts else math.nan
+        return StepResult(r.step, r.samples, r.loss, metric, r.lr, r.grad_norm, bool(r.updated), bool(r.skipped),
+                          r.loss_sum, r.loss_weight, {v.name.decode(): v.value for v in r.log[: r.n_log]})
+
+    @property
+    def step_count(self) -> int:
+        """Optimizer steps begun."""
+        return lib.dpx_trainer_step_count(self._live)
+
+    # ---- evaluation and inference ----
+
+    def evaluate(self, data: Arrays = None, /, batch_size: int | None = None, **arrays: Any) -> dict[str, Any]:
+        """The loss and the metrics over all samples: {"loss": 0.12, "accuracy": 0.97, "samples": 10000}.
+
+        The state does not change; batch-norm uses running statistics.  batch_size: samples computed at once, else
+        the option batch_size, else all.  Metrics that are tables are arrays.
+        """
+        given = self._arrays(data, arrays)
+        with self._lock:
+            return self._evaluate(self._feed.parts(given, self._size(batch_size)))
+
+    def _size(self, given: int | None) -> int | None:
+        return given or int(self.options["batch_size"] or 0) or None
+
+    def _evaluate(self, batches: Any) -> dict[str, Any]:
+        total, weight, samples = 0.0, 0.0, 0
+        lib.dpx_trainer_restart_metric(self._live)
+        for batch in batches:
+            r = _abi.Result()
+            check(lib.dpx_val_step(self._live, tensors_of(batch), len(batch), ctypes.byref(r)))
+            total, weight, samples = total + r.loss_sum, weight + r.loss_weight, samples + r.samples
+        loss = total / weight if weight else total if self.options["loss_weight"] == "sum" else math.nan
+        return {"loss": loss, **self._metrics(lib.dpx_trainer_metric_at), "samples": samples}
+
+    def _metrics(self, read: Any) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for k, (name, _, number) in enumerate(self.options.metrics()):
+            m = _abi.Metric()
+            check(read(self._live, k, ctypes.byref(m)))
+            out[name] = m.value if number or not m.measured else array_of(m.table)
+        return out
+
+    def train_metrics(self) -> dict[str, Any]:
+        """The metrics over the training steps since the last call, each batch measured before its update."""
+        with self._lock:
+            out = self._metrics(lib.dpx_trainer_train_metric_at)
+            lib.dpx_trainer_restart_train_metric(self._live)
+            return out
+
+    def predict(self, data: Arrays = None, /, batch_size: int | None = None, **arrays: Any) -> Any:
+        """The model's output for samples, or a dictionary of its outputs where it has several.
+
+        batch_size: samples computed at once, else the option batch_size, else all.
+        """
+        given = self._feed.named(data, arrays)
+        given.pop(self.target or "", None)
+        given = self._feed.converted(given)
+        with self._lock:
+            parts = list(self._feed.parts(given, self._size(batch_size)))
+            outputs = [self._run(part) for part in parts]
+        names = list(outputs[0])
+        whole = {n: outputs[0][n] if len(parts) == 1 else _join([o[n] for o in outputs], n) for n in names}
+        return whole[names[0]] if len(names) == 1 else whole
+
+    def _run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        room = len(self.model.outputs)
+        if self.options["output_device"] == "each":
+            room *= lib.dpx_trainer_replicas(self._live)
+        outputs = (_abi.Tensor * room)()
+        check(lib.dpx_run(self._live, tensors_of(arrays), len(arrays), outputs, room))
+        return {t.name.decode(): array_of(t) for t in outputs if t.name}
+
+    # ---- files ----
+
+    def save(self, folder: str | os.PathLike[str], note: str | None = None) -> None:
+        """Writes the checkpoint FOLDER/step-N with parameters, moments, running statistics and counters."""
+        with self._lock:
+            check(lib.dpx_trainer_save(self._live, os.fsencode(folder), None if note is None else note.encode()))
+
+    def load(self, folder: str | os.PathLike[str], step: int | None = None) -> str:
+        """Loads the newest valid checkpoint of a folder, or that of a step, and gives its note.
+
+        Raises FileError where there is none, InvalidArgument for a checkpoint of other options.
+        """
+        note, path = ctypes.c_void_p(), os.fsencode(folder)
+        with self._lock:
+            check(lib.dpx_trainer_resume(self._live, path, ctypes.byref(note)) if step is None else
+                  lib.dpx_trainer_resume_step(self._live, path, step, ctypes.byref(note)))
+        if not note.value:
+            return ""
+        text = ctypes.string_at(note.value).decode(errors="replace")
+        _abi.free(note)
+        return text
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trained model as ONNX, for inference in any runtime."""
+        with self._lock:
+            check(lib.dpx_trainer_export(self._live, os.fsencode(path)))
+
+
+def _join(parts: list[np.ndarray], name: str) -> np.ndarray:
+    if any(p.ndim == 0 for p in parts):
+        raise InvalidArgument(f"output '{name}' has no axis of samples: give batch_size=None")
+    return np.concatenate(parts)
+
+
+class State(MutableMapping[str, np.ndarray]):
+    """Parameters, moments, running statistics and counters of a trainer by name; reading and writing copies.
+
+    Until the first step it may be empty, where sizes depend on the batch and batch_size is not given.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        import weakref
+        self._trainer = weakref.proxy(trainer)
+
+    def info(self) -> dict[str, TensorInfo]:
+        """Type, shape and kind of each state."""
+        with self._trainer._lock:
+            handle, out = self._trainer._live, {}
+            for k in range(lib.dpx_trainer_state_count(handle)):
+                i = _abi.Info()
+                check(lib.dpx_trainer_state_info(handle, k, ctypes.byref(i)))
+                out[i.name.decode()] = info_of(i)
+            return out
+
+    def _find(self, name: str) -> TensorInfo:
+        info = self.info()
+        if name not in info:
+            raise KeyError(name)
+        return info[name]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        with self._trainer._lock:
+            i = self._find(name)
+            out = np.empty([int(d) for d in i.shape or ()], dtype_of(i.number))
+            check(lib.dpx_trainer_get_state(self._trainer._live, name.encode(), tensor_of(out, name)))
+            return out
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        with self._trainer._lock:
+            i = self._find(name)
+            x = convert(as_array(value, name), i.number, name)
+            if x.shape != i.shape:
+                raise ShapeError(f"state '{name}' is {list(i.shape or ())}, the array is {list(x.shape)}")
+            check(lib.dpx_trainer_set_state(self._trainer._live, name.encode(), tensor_of(x, name)))
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("states of a trainer cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.info())
+
+    def __len__(self) -> int:
+        return lib.dpx_trainer_state_count(self._trainer._live)
+
+    def __repr__(self) -> str:
+        return f"<dpexec state: {len(self)} tensors>"

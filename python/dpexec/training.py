@@ -1,0 +1,334 @@
+"""dpexec.train: epochs of steps with evaluation, the best model and checkpoints, as `dpexec train` makes them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _abi
+from ._abi import lib
+from .errors import InvalidArgument, check
+from .feeding import ArrayData, Feed, StreamData, open_data
+from .history import History, Row
+from .model import Model
+from .options import OPTIONS
+from .run import Monitor, Run, run_folder
+from .trainer import StepResult, Trainer, log
+
+Source = Any
+
+
+def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = None, *, epochs: int | None = None,
+          steps: int | None = None, shuffle: bool = True, drop_last: bool = False, monitor: str | None = None,
+          patience: int | None = None, eval_every: int | None = None, out: str | os.PathLike[str] | None = None,
+          resume: bool = False, checkpoint_every: int | None = None, keep: int = 2,
+          on_step: Callable[[StepResult], Any] | None = None, **options: Any) -> Run:
+    """Trains a model and gives the run: its history, its best and its last model.
+
+        run = dpexec.train("model.onnx", data=dict(x=X, target=y), val=(Xv, yv), loss="cross-entropy",
+                           metric="accuracy", epochs=5)
+        run.best.predict(X)
+        run.history["eval_accuracy"]
+
+    data, val: arrays by name, or a tuple in the order of the model's inputs with the target last, with samples along
+    axis 0; or an iterable over batches in these forms, such as a torch DataLoader; or the text of a source, such as
+    "data.npz" or "images:DIR", with which the program dpexec trains and `options` are all of its flags.
+    epochs: passes over the data, 1 unless steps is given.  steps: optimizer steps at most.
+    shuffle, drop_last: for arrays.  The order depends on the option seed and the epoch alone, and is that of the
+    program: with the same settings the same bytes come out.
+    monitor: figure of val that decides which model is the best, such as "loss" or "f1:max" (the first metric, else the
+    loss).  patience: evaluations in a row without a better one before the run stops.  eval_every: steps between
+    evaluations, else one at the end of each epoch.
+    out: a folder for best.onnx, model.onnx, metrics.jsonl and checkpoints.  Ctrl-C then saves a checkpoint between two
+    steps before KeyboardInterrupt is raised (a second Ctrl-C does not wait), and resume=True goes on from the newest.
+    checkpoint_every: steps between checkpoints.  keep: checkpoints that stay.
+    on_step: called after each step.
+    options: the engine's, as for Trainer; batch_size is 32 by default.
+
+    Raises the exceptions of Trainer, and InvalidArgument when a loss is no finite number.
+    """
+    own = dict(epochs=epochs, steps=steps, monitor=monitor, patience=patience, eval_every=eval_every,
+               checkpoint_every=checkpoint_every)
+    for name, value in own.items():
+        if value is not None and name != "monitor" and (not isinstance(value, int) or value < 1):
+            raise InvalidArgument(f"{name}: expected a positive whole number, found {value!r}")
+    if isinstance(data, (str, os.PathLike)):
+        from .program import train_program
+        if on_step is not None:
+            raise InvalidArgument("on_step: not with a source as text, for which the program dpexec trains")
+        flags = dict(own, no_shuffle=not shuffle, drop_last=drop_last, keep=None if keep == 2 else keep, **options)
+        return train_program(model, data, val, out, resume, flags)
+    loop = _Loop(model, data, val, shuffle, drop_last, options, epochs, steps, monitor)
+    loop.eval_every, loop.patience, loop.on_step = eval_every, patience, on_step
+    loop.open_folder(out, resume, checkpoint_every, keep)
+    return loop.run()
+
+
+_OWN = ("epochs", "steps", "shuffle", "drop_last", "monitor", "patience", "eval_every", "out", "resume",
+        "checkpoint_every", "keep", "on_step", "data", "val")
+
+
+class _Loop:
+    """A run in this process."""
+
+    def __init__(self, model: Any, data: Any, val: Any, shuffle: bool, drop_last: bool, options: dict[str, Any],
+                 epochs: int | None, steps: int | None, monitor: str | None) -> None:
+        for name in options:
+            if name not in OPTIONS and name != "class_weights":
+                from .errors import unknown
+                raise unknown("option", name, [*OPTIONS, *_OWN])
+        if not isinstance(model, Model):
+            model, options = Model(model, **options), {}
+        self.model, self.options = model, model.options.copy()
+        for name, value in options.items():
+            self.options.set(name, value)
+        if self.options["loss"] == "none" and not self.options["criterion"]:
+            raise InvalidArgument("loss is missing: what training minimises, such as loss=\"cross-entropy\"")
+        feed = Feed(model, self.options)
+        self.data, self.val = open_data(feed, data, "data"), None
+        if isinstance(self.data, ArrayData) and not self.options["batch_size"]:
+            self.options.set("batch_size", 32)
+        self.batch_size = int(self.options["batch_size"] or 32)
+        if isinstance(self.data, ArrayData):
+            self.data.shuffle, self.data.drop_last, self.data.seed = shuffle, drop_last, int(self.options["seed"])
+            self._check_order(feed, self.data, shuffle)
+            self.data.settle(self.batch_size)
+        if val is not None:
+            self.val = open_data(feed, val, "val")
+            if isinstance(self.val, ArrayData):
+                self._check_order(feed, self.val, False)
+                self.val.batch_size = self.batch_size
+        self.accumulate = int(self.options["accumulate"])
+        self.across = self.options["accumulate_across_epochs"] == "true"
+        self._count(epochs, steps, drop_last)
+        self.monitor = Monitor(self.options, monitor, val is not None)
+        self._lead_schedule()
+        self._write_metadata()
+        self.trainer = Trainer._of(model, self.options)
+        self.observes = lib.dpx_trainer_observes(self.trainer._live)
+        if self.observes & _abi.OBSERVES_METRIC and (val is None or not self.options.metrics()):
+            raise InvalidArgument("lr_schedule plateau follows the metric of evaluations: give val and metric")
+        self.epoch = self.batch = self.step = 0
+        self.evaluated = -1
+        self.rows: list[Row] = []
+        self.early = False
+        self.between = True     # no batch was accumulated after the last step
+        self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
+
+    def _check_order(self, feed: Feed, data: ArrayData, shuffled: bool) -> None:
+        for i in self.model.inputs:
+            if feed.role(i.name) == _abi.ROLE_ORDERED and (shuffled or data.samples > self.batch_size):
+                raise InvalidArgument(f"input '{i.name}' tells the samples apart, so all of them are one batch in "
+                                      f"their order: give shuffle=False and batch_size={data.samples}")
+
+    def _count(self, epochs: int | None, steps: int | None, drop_last: bool) -> None:
+        """Epochs and steps, and the options that follow from them."""
+        if isinstance(self.data, StreamData) and self.data.once and (epochs or 1) > 1:
+            raise InvalidArgument("data is a generator, which gives one epoch: pass an iterable that can begin again")
+        each = len(self.data)
+        if isinstance(self.data, ArrayData) and not each:
+            raise InvalidArgument(f"drop_last: {self.data.samples} samples do not fill one batch of {self.batch_size}")
+        epochs = epochs or (0 if steps else 1)
+        if isinstance(self.data, StreamData) and self.data.once:
+            epochs = 1
+        if each:
+            groups = -(-each // self.accumulate)
+            most = -(-epochs * each // self.accumulate) if self.across else epochs * groups
+            if epochs and (not steps or most < steps):
+                steps = most
+            if not epochs:
+                epochs = -(-(steps or 0) * self.accumulate // each) if self.across else -(-(steps or 0) // groups)
+        self.epochs, self.steps = epochs or 2**62, steps or 2**62
+        if steps:
+            self.options.set("total_steps", steps)
+        if isinstance(self.data, ArrayData) and not drop_last and self.steps * self.accumulate >= each:
+            self.options.set("samples", self.data.samples)
+
+    def _lead_schedule(self) -> None:
+        """Lets a plateau follow the monitored metric."""
+        given = self.options["lr_schedule"]
+        if given.startswith("plateau") and given.count(":") < 7 and self.monitor.name not in ("", "loss"):
+            mode = "max" if self.monitor.rises else "min-metric"
+            self.options.set("lr_schedule", given + ":" * (7 - given.count(":")) + mode)
+
+    def _write_metadata(self) -> None:
+        """Says in the exported model what its scores are, as `dpexec train` does."""
+        target, loss = lib.dpx_target(self.options._handle), self.options["loss"]
+        task = (None if target == _abi.TARGET_NONE else "classification" if target == _abi.TARGET_CLASSES else
+                "binary classification" if loss.startswith("bce") else "regression")
+        self.model.set_metadata("task", task)
+        self.model.set_metadata("scores", {"cross-entropy": "logits", "nll": "log-probabilities"}.get(loss))
+        for key in ("classes", "size", "mean", "std", "preprocess", "data.json"):
+            self.model.set_metadata(key, None)
+
+    # ---- folder and checkpoints ----
+
+    def open_folder(self, out: Any, resume: bool, every: int | None, keep: int) -> None:
+        self.folder, self.held = run_folder(out)
+        self.checkpoints = self.folder / "checkpoints" if out is not None else None
+        self.every, self.keep = every, keep
+        if (every or resume) and out is None:
+            raise InvalidArgument("resume and checkpoint_every need out, the folder of the checkpoints")
+        kept = self._kept()
+        if kept and not resume:
+            raise InvalidArgument(f"{self.folder}: has the checkpoints of a run: give resume=True, or another folder")
+        if kept:
+            self._resume()
+
+    def _kept(self) -> list[int]:
+        """Steps of the folder's checkpoints."""
+        if self.checkpoints is None or not self.checkpoints.is_dir():
+            return []
+        return sorted(int(p.name[5:]) for p in self.checkpoints.glob("step-*") if p.name[5:].isdigit())
+
+    def _resume(self) -> None:
+        try:
+            note = json.loads(self.trainer.load(self.checkpoints))
+            self.epoch, self.batch, self.step = note["epoch"], note["batch"], note["step"]
+            self.sums = note["sums"]
+            self.evaluated = note["evaluated"]
+            self.monitor.restore(note["best"])
+        except (ValueError, KeyError, TypeError) as e:
+            if isinstance(e, InvalidArgument):
+                raise
+            raise InvalidArgument(f"{self.folder}: its checkpoint is not of dpexec.train") from None
+        self.rows = History.read(self.folder / "metrics.jsonl").rows[: note["rows"]]
+        self.early = bool(self.patience) and self.monitor.since >= (self.patience or 0)
+        log.info("continues from step %d", self.step)
+
+    def save(self) -> None:
+        """Writes a checkpoint and the history, and removes old checkpoints."""
+        if self.checkpoints is None:
+            return
+        note = dict(epoch=self.epoch, batch=self.batch, step=self.step, sums=self.sums,
+                    rows=len(self.rows), evaluated=self.evaluated, best=self.monitor.kept())
+        History(self.rows).write(self.folder / "metrics.jsonl")
+        if self.step not in self._kept():
+            self.trainer.save(self.checkpoints, json.dumps(note))
+        for step in self._kept()[: -self.keep]:
+            if step != self.monitor.step:
+                check(lib.dpx_checkpoint_remove(os.fsencode(self.checkpoints), step))
+
+    # ---- the loop ----
+
+    def run(self) -> Run:
+        with _deferred_interrupt() as interrupted:
+            while self.step < self.steps and self.epoch < self.epochs and not self.early:
+                self._run_epoch(interrupted)
+                self._stop_if(interrupted())
+        self._evaluate(observe=False)
+        self.save()
+        last = self.folder / "model.onnx"
+        self.trainer.export(last)
+        History(self.rows).write(self.folder / "metrics.jsonl")
+        return Run(self.trainer, History(self.rows), self.folder, self.held, self.monitor, self.early)
+
+    def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
+        batches = self.data.batches(self.epoch, self.batch)
+        batch = next(batches, None)
+        if batch is None and not self.batch:
+            raise InvalidArgument("data: an epoch has no batch")
+        while batch is not None:
+            following = next(batches, None)
+            self.between = self._train(batch, following is None and not (self.across and self.epoch + 1 < self.epochs))
+            batch = following
+            self._stop_if(batch is not None and interrupted())
+            if self.early or self.step >= self.steps:
+                break
+        if batch is None:
+            self._end_epoch(self.between)
+
+    def _stop_if(self, interrupted: bool) -> None:
+        """Ends an interrupted run with a checkpoint, if it is between two steps."""
+        if interrupted and self.between:
+            self.save()
+            raise KeyboardInterrupt(f"stopped at step {self.step}" + (
+                "; resume=True goes on from here" if self.checkpoints else ""))
+
+    def _train(self, batch: dict[str, Any], last: bool) -> bool:
+        if last:
+            check(lib.dpx_trainer_close_group(self.trainer._live))
+        r = self.trainer._train(batch)
+        self.batch += 1
+        if not r.updated:
+            return False
+        self.step = r.step
+        self.rows.append(dict(step=r.step, epoch=self.epoch + 1, loss=r.loss, lr=r.lr, samples=r.samples, **r.log))
+        if self.on_step:
+            self.on_step(r)
+        if not math.isfinite(r.loss):
+            raise InvalidArgument(f"the loss of step {r.step} is {r.loss}: look for bad numbers in the data or a batch "
+                                  "without a label that counts, lower lr, or give clip_norm")
+        self.sums = [x + y for x, y in zip(self.sums, (r.loss_sum, r.loss_weight) * 2)]
+        if self.eval_every and self.step % self.eval_every == 0:
+            self._evaluate(observe=True)
+        if self.every and self.step % self.every == 0:
+            self.save()
+        return True
+
+    def _end_epoch(self, updated: bool) -> None:
+        total, weight, since, its_weight = self.sums
+        self.sums = [0.0, 0.0, since, its_weight]
+        self.epoch, self.batch = self.epoch + 1, 0
+        within = self.across and self.epoch < self.epochs
+        row: Row = {}
+        if updated:
+            self.sums[2:] = [0.0, 0.0]
+            row = {"train_loss": since / its_weight if its_weight else since,
+                   **{f"train_{k}": v for k, v in self.trainer.train_metrics().items()}}
+            self.rows[-1].update(_plain(row))
+        self.trainer.end_epoch()
+        if self.val is None and self.observes and (total or weight):
+            check(lib.dpx_trainer_observe(self.trainer._live, total / weight if weight else total, math.nan))
+        if not self.eval_every:
+            row |= self._evaluate(observe=True, save=not within)
+        log.info("epoch %d%s: %s", self.epoch, f"/{self.epochs}" if self.epochs < 2**62 else "", ", ".join(
+            f"{k.replace('_', ' ', 1)} {v:.5g}" for k, v in row.items() if isinstance(v, (int, float)) and k != "step"))
+
+    def _evaluate(self, observe: bool, save: bool = True) -> Row:
+        if self.val is None or self.evaluated == self.step:
+            return {}
+        with self.trainer._lock:
+            found = self.trainer._evaluate(self.val.batches())
+        self.evaluated = self.step
+        row = _plain({f"eval_{k}": v for k, v in found.items() if k != "samples"})
+        self.rows.append({"step": self.step, **row})
+        if observe:
+            check(lib.dpx_trainer_observe(self.trainer._live, found["loss"],
+                                          found.get(self.monitor.metric, math.nan)))
+        if self.monitor.take(found, self.step, self.epoch):
+            self.trainer.export(self.folder / "best.onnx")
+        self.early = bool(self.patience) and self.monitor.since >= (self.patience or 0)
+        return row
+
+
+def _plain(row: Row) -> Row:
+    """Numbers and tables as JSON has them."""
+    return {k: v.tolist() if hasattr(v, "tolist") else v for k, v in row.items()}
+
+
+@contextlib.contextmanager
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Tells whether Ctrl-C was pressed; the second one interrupts at once.  In other threads Ctrl-C is left alone."""
+    caught: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    mine = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+    if mine:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(caught)
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, before)
