@@ -72,6 +72,7 @@ _STATUS = {
     "dpx_trainer_create": [_OUT, _HANDLE, _HANDLE, LogFn, c_void_p],
     "dpx_train_step": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
     "dpx_val_step": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
+    "dpx_trainer_metric": [_HANDLE, POINTER(Metric)],
     "dpx_trainer_metric_at": [_HANDLE, c_int, POINTER(Metric)],
     "dpx_trainer_train_metric_at": [_HANDLE, c_int, POINTER(Metric)],
     "dpx_train_flush": [_HANDLE, POINTER(Result)],

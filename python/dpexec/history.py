@@ -13,17 +13,28 @@ import numpy as np
 Row = dict[str, Any]
 
 
+_LOGS = ("log", "eval_log")
+
+
+def _flat(row: Row) -> Row:
+    """A row with its log variables as columns."""
+    own = {f"{log}_{name}": value for log in _LOGS for name, value in row.get(log, {}).items()}
+    return {**{k: v for k, v in row.items() if k not in _LOGS}, **own}
+
+
 class History(Mapping[str, np.ndarray]):
     """Columns of a run's numbers by name.
 
     step, epoch, loss, lr, samples: a number for each training step (loss: of its batch, before the update).
     train_step, train_loss, train_METRIC: for each epoch, over its training steps.
     eval_step, eval_loss, eval_METRIC: for each evaluation on the validation data.
+    log_NAME, eval_log_NAME: log variables of a model with losses of its own.
     Metrics that are tables are arrays of objects.
     """
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
+        self._flat = [_flat(row) for row in rows]
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> History:
@@ -42,7 +53,7 @@ class History(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         mark = self._kind(name)
         key = "step" if name in ("train_step", "eval_step") else name
-        of = [row for row in self.rows if mark in row]
+        of = [row for row in self._flat if mark in row]
         if not any(key in row for row in of):
             raise KeyError(name)
         values = [row.get(key, math.nan) for row in of]
@@ -54,9 +65,9 @@ class History(Mapping[str, np.ndarray]):
 
     def __iter__(self) -> Iterator[str]:
         seen: dict[str, None] = {}
-        for row in self.rows:
+        for row in self._flat:
             for name in row:
-                if name in ("ms", "read", "log"):
+                if name in ("ms", "read"):
                     continue
                 if name == "step":
                     for kind in ("train", "eval"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -100,13 +101,12 @@ class Options:
 
     def metrics(self) -> list[tuple[str, bool, bool]]:
         """For each metric its name, whether smaller is better, and whether it is a number (else a table)."""
-        out = []
+        out: list[tuple[str, bool, bool]] = []
         while (m := lib.dpx_metric_at(self._handle, len(out))).name:
             out.append((m.name.decode(), bool(m.falls), bool(m.number)))
         return out
 
     def copy(self) -> Options:
-        import ctypes
         out = ctypes.c_void_p()
         check(lib.dpx_options_copy(ctypes.byref(out), self._handle))
         new = Options.__new__(Options)

@@ -85,7 +85,8 @@ class Trained:
     def __init__(self, path: pathlib.Path, step: int, monitor: str, value: float, options: dict[str, Any],
                  held: Any = None) -> None:
         self.path, self.step, self.monitor, self.value = path, step, monitor, value
-        self._options, self._held, self._trainer = options, held, None
+        self._options, self._held = options, held
+        self._trainer: Trainer | None = None
 
     def predict(self, data: Any = None, /, batch_size: int | None = None, **arrays: Any) -> Any:
         """As Trainer.predict, batch_size by default the run's."""

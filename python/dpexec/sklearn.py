@@ -34,7 +34,8 @@ class _Network(BaseEstimator):
             self._onnx = run.last.path.read_bytes()
             self.n_iter_ = self.max_iter
             self.loss_curve_ = run.history["train_loss"].tolist()
-            run.trainer.close()
+            if run.trainer:
+                run.trainer.close()
         self._opened: list[Trainer] = []        # filled by the first prediction
 
     def _new(self, path: pathlib.Path, inputs: int, outputs: dict[str, int], seed: int) -> str:

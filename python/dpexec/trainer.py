@@ -73,7 +73,7 @@ class Trainer:
     """
 
     def __init__(self, model: str | os.PathLike[str] | Model, **options: Any) -> None:
-        self._handle = None
+        self._handle: int | None = None
         if not isinstance(model, Model):
             model = Model(model, **options)
             options = {}
@@ -97,7 +97,6 @@ class Trainer:
         out = ctypes.c_void_p()
         check(lib.dpx_trainer_create(ctypes.byref(out), model._handle, options._handle, _log, None))
         self._handle = out.value
-        self.state = State(self)
 
     # ---- life ----
 
@@ -212,6 +211,11 @@ class Trainer:
                           r.loss_sum, r.loss_weight, {v.name.decode(): v.value for v in r.log[: r.n_log]})
 
     @property
+    def state(self) -> State:
+        """Parameters, moments, running statistics and counters: a mapping of arrays."""
+        return State(self)
+
+    @property
     def step_count(self) -> int:
         """Optimizer steps begun."""
         return lib.dpx_trainer_step_count(self._live)
@@ -221,7 +225,8 @@ class Trainer:
     def evaluate(self, data: Arrays = None, /, batch_size: int | None = None, **arrays: Any) -> dict[str, Any]:
         """The loss and the metrics over all samples: {"loss": 0.12, "accuracy": 0.97, "samples": 10000}.
 
-        The state does not change; batch-norm uses running statistics.  batch_size: samples computed at once, else
+        The state does not change; batch-norm uses running statistics.  "log" has the model's own log variables, if any.
+         batch_size: samples computed at once, else
         the option batch_size, else all.  Metrics that are tables are arrays.
         """
         given = self._arrays(data, arrays)
@@ -239,7 +244,11 @@ class Trainer:
             check(lib.dpx_val_step(self._live, tensors_of(batch), len(batch), ctypes.byref(r)))
             total, weight, samples = total + r.loss_sum, weight + r.loss_weight, samples + r.samples
         loss = total / weight if weight else total if self.options["loss_weight"] == "sum" else math.nan
-        return {"loss": loss, **self._metrics(lib.dpx_trainer_metric_at), "samples": samples}
+        first = _abi.Metric()
+        check(lib.dpx_trainer_metric(self._live, ctypes.byref(first)))
+        log = {v.name.decode(): v.value for v in first.log[: first.n_log] if v.name != b"loss"}
+        return {"loss": loss, **self._metrics(lib.dpx_trainer_metric_at), "samples": samples,
+                **({"log": log} if log else {})}
 
     def _metrics(self, read: Any) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -320,8 +329,7 @@ class State(MutableMapping[str, np.ndarray]):
     """
 
     def __init__(self, trainer: Trainer) -> None:
-        import weakref
-        self._trainer = weakref.proxy(trainer)
+        self._trainer = trainer
 
     def info(self) -> dict[str, TensorInfo]:
         """Type, shape and kind of each state."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import pathlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -117,6 +118,9 @@ class _Loop:
         self.epoch = self.batch = self.step = 0
         self.evaluated = -1
         self.rows: list[Row] = []
+        self.eval_every: int | None = None
+        self.patience: int | None = None
+        self.on_step: Callable[[StepResult], Any] | None = None
         self.early = False
         self.between = True     # no batch was accumulated after the last step
         self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
@@ -178,8 +182,8 @@ class _Loop:
         kept = self._kept()
         if kept and not resume:
             raise InvalidArgument(f"{self.folder}: has the checkpoints of a run: give resume=True, or another folder")
-        if kept:
-            self._resume()
+        if kept and self.checkpoints:
+            self._resume(self.checkpoints)
 
     def _kept(self) -> list[int]:
         """Steps of the folder's checkpoints."""
@@ -187,9 +191,9 @@ class _Loop:
             return []
         return sorted(int(p.name[5:]) for p in self.checkpoints.glob("step-*") if p.name[5:].isdigit())
 
-    def _resume(self) -> None:
+    def _resume(self, checkpoints: pathlib.Path) -> None:
         try:
-            note = json.loads(self.trainer.load(self.checkpoints))
+            note = json.loads(self.trainer.load(checkpoints))
             self.epoch, self.batch, self.step = note["epoch"], note["batch"], note["step"]
             self.sums = note["sums"]
             self.evaluated = note["evaluated"]
@@ -259,7 +263,10 @@ class _Loop:
         if not r.updated:
             return False
         self.step = r.step
-        self.rows.append(dict(step=r.step, epoch=self.epoch + 1, loss=r.loss, lr=r.lr, samples=r.samples, **r.log))
+        self.rows.append(dict(step=r.step, epoch=self.epoch + 1, loss=r.loss, lr=r.lr, samples=r.samples))
+        own = {n: v for n, v in r.log.items() if n != "loss"}
+        if own:
+            self.rows[-1]["log"] = own
         if self.on_step:
             self.on_step(r)
         if not math.isfinite(r.loss):

@@ -1,5 +1,6 @@
 """dpexec.train: the same bytes as the program, the best model, interruption, sources."""
 import os
+import pathlib
 import shutil
 import signal
 import threading
@@ -43,6 +44,21 @@ class SameBytes(Case):
         self.compare(accumulate=3, accumulate_across_epochs=True, monitor="loss")
         self.compare(lr_schedule="plateau:0.5:0", shuffle=False, steps=16, eval_every=3)
         self.compare(replicas=3, metric="f1", label_smoothing=0.1, patience=1, epochs=6)
+
+    def test_a_model_with_losses_of_its_own(self):
+        models = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
+        draw = np.random.default_rng(3)
+        data = {"z": draw.normal(size=(20, 16)).astype(np.float32), "target": draw.integers(0, 10, 20),
+                "image": draw.normal(size=(20, 1, 8, 8)).astype(np.float32)}
+        np.savez(self.folder / "gan.npz", **data)
+        self.program("train", models / "gan.onnx", "--data", "gan.npz", "--val", "gan.npz", "--loss", "outputs",
+                     "--epochs", 2, "--batch-size", 8, "--threads", 1, "--out", self.folder / "gan")
+        run = dpexec.train(models / "gan.onnx", data, data, loss="outputs", epochs=2, batch_size=8, threads=1)
+        self.assertEqual(run.last.path.read_bytes(), (self.folder / "gan" / "model.onnx").read_bytes())
+        theirs = dpexec.History.read(self.folder / "gan" / "metrics.jsonl")
+        for name in ("log_d_loss", "eval_log_g_loss", "eval_loss"):
+            np.testing.assert_array_equal(run.history[name], theirs[name], name)
+        self.assertEqual(run.history["log_d_loss"].shape, (6,))
 
     def test_the_order_is_a_permutation(self):
         for n in (1, 2, 3, 1000):

@@ -118,6 +118,8 @@ class Steps(Case):
                      np.zeros(15))
         self.assertRaises(KeyError, t.state.__getitem__, "fc9")
         self.assertRaises(TypeError, t.state.pop, "fc1.bias")
+        state = self.trainer().state        # outlives the name of its trainer
+        self.assertEqual(state["fc1.bias"].shape, (16,))
 
     def test_the_log_is_python_s(self):
         stream, log = io.StringIO(), logging.getLogger("dpexec")
