@@ -225,9 +225,8 @@ class Trainer:
     def evaluate(self, data: Arrays = None, /, batch_size: int | None = None, **arrays: Any) -> dict[str, Any]:
         """The loss and the metrics over all samples: {"loss": 0.12, "accuracy": 0.97, "samples": 10000}.
 
-        The state does not change; batch-norm uses running statistics.  "log" has the model's own log variables, if any.
-         batch_size: samples computed at once, else
-        the option batch_size, else all.  Metrics that are tables are arrays.
+        The state does not change; batch-norm uses running statistics.  batch_size: samples computed at once, else the
+        option batch_size, else all.  Metrics that are tables are arrays; "log" has the model's own log variables.
         """
         given = self._arrays(data, arrays)
         with self._lock:
