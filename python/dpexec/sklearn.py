@@ -45,7 +45,7 @@ class _Network(BaseEstimator):
         return new_network("mlp", path, inputs=inputs, layers=len(hidden), width=hidden[0], seed=seed, **outputs)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
-        return ((x - self._mean) / self._scale).astype(np.float32)
+        return (x - self._mean) / self._scale
 
     def _predict(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -54,7 +54,10 @@ class _Network(BaseEstimator):
             with tempfile.TemporaryDirectory(prefix="dpexec-") as folder:
                 path = pathlib.Path(folder) / "model.onnx"
                 path.write_bytes(self._onnx)
-                self._opened.append(Trainer(path, threads=self.threads))
+                # In float64 an MLP's predictions do not depend on the order of the samples by more than 1e-15, as
+                # float32's do, whose products round by a sample's place.  A network of a file is computed as it says.
+                dtype = None if self.model else "float64"
+                self._opened.append(Trainer(path, threads=self.threads, dtype=dtype))
         return self._opened[0].predict(self._scaled(x), 1024)
 
     def export(self, path: Any) -> None:
