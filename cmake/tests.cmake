@@ -7,7 +7,11 @@ endif()
 
 add_library(harness STATIC tests/harness/main.c)
 file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
-target_sources(harness PRIVATE ${harness_sources})
+# What several programs have in common: the plans of a corpus, the networks that suites of passes make, and operator cases.
+set(shared_sources tests/plans/corpus.c tests/plans/graph_text.c tests/plans/plan_text.c tests/passes/frozen_network.c
+    tests/passes/random_networks.c tests/ops/case.c)
+list(TRANSFORM shared_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+target_sources(harness PRIVATE ${harness_sources} ${shared_sources})
 target_link_libraries(harness PUBLIC toolbox core PkgConfig::CUNIT)
 if(DPX_SANITIZE)        # a third of the time to compile; tests compute little themselves
     target_compile_options(harness PUBLIC -O0)
@@ -36,6 +40,7 @@ endif()
 
 foreach(dir ${TEST_DIRS})
     file(GLOB sources CONFIGURE_DEPENDS tests/${dir}/*.c)
+    list(REMOVE_ITEM sources ${shared_sources})
     add_executable(test_${dir} ${sources} ${GEN}/tests/${dir}.gen.c)
     add_dependencies(test_${dir} lists)
     target_link_libraries(test_${dir} PRIVATE harness)
@@ -52,11 +57,6 @@ foreach(dir ${TEST_DIRS})
     endif()
     add_test(NAME ${dir} COMMAND test_${dir})
 endforeach()
-
-# The plans of networks that suites of passes make, and of the operator cases.
-target_sources(test_plans PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c tests/ops/case.c)
-target_sources(test_memory PRIVATE tests/passes/frozen_network.c tests/passes/random_networks.c tests/plans/corpus.c
-    tests/plans/graph_text.c tests/plans/plan_text.c)
 
 # tests/api/steady_names.c counts the comparisons of names in a step.
 target_link_options(test_api PRIVATE -Wl,--wrap=strcmp,--wrap=strncmp)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "passes/options/recipes.h"
+#include "passes/options/target.h"
 
 static const RecipeOptions *recipes_of(const dpx_trainer *t) { return recipe_options(&t->options->build); }
 
@@ -326,4 +328,27 @@ Status trainer_resume_trained(dpx_trainer *t, Arena *a, const Checkpoint *c)
     m->loss_weight = v[1];
     m->samples = (int64_t)v[2];
     return ST_OK;
+}
+
+/* ---- weights of losses that the model computes ---- */
+
+void trainer_warn_of_weights(dpx_trainer *t, const char *what)
+{
+    const BuildOptions *b = &t->options->build;
+    const TargetOptions *target = target_options(b);
+    const RecipeOptions *r = recipes_of(t);
+    char line[512];
+
+    if (t->warned_of_weights || !loss_is_output(b) || target->loss_weight || target->loss_is_sum)
+        return;
+    snprintf(
+        line, sizeof line,
+        "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
+        "--loss-weight OUTPUT%s",
+        what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
+        r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
+    foreign_clean(line);
+    if (t->log)
+        t->log(t->log_user, DPX_LOG_WARNING, line);
+    t->warned_of_weights = true;
 }

@@ -25,7 +25,6 @@
 #include "passes/model/inference.h"
 #include "passes/options/batch.h"
 #include "passes/options/batch_norm.h"
-#include "passes/options/recipes.h"
 #include "passes/options/replicas.h"
 #include "passes/options/target.h"
 #include "passes/options/types.h"
@@ -199,7 +198,7 @@ static Status trainer_prepare(dpx_trainer *t)
         return ST_OK;
     if (!has_loss(b))
         return session_prepare(t->session, BUILD_INFER, NULL, 0);
-    if (recipe_options(b)->exact)
+    if (scores_exactly(t))
         return session_prepare(t->session, BUILD_EVAL, NULL, 0);
     if (t->options->accumulate == 1)
         return session_prepare(t->session, BUILD_TRAIN, NULL, 0);
@@ -347,27 +346,6 @@ void dpx_trainer_on_step(dpx_trainer *t, dpx_progress_fn *progress, void *user)
         return;
     t->progress = progress;
     t->progress_user = user;
-}
-
-/* ---- weights of losses that the model computes ---- */
-
-void trainer_warn_of_weights(dpx_trainer *t, const char *what)
-{
-    const BuildOptions *b = &t->options->build;
-    const TargetOptions *target = target_options(b);
-    const RecipeOptions *r = recipe_options(b);
-    char line[512];
-
-    if (t->warned_of_weights || !loss_is_output(b) || target->loss_weight || target->loss_is_sum)
-        return;
-    snprintf(
-        line, sizeof line,
-        "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
-        "--loss-weight OUTPUT%s",
-        what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
-        r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
-    forward_log(t, LINE_WARNING, line);
-    t->warned_of_weights = true;
 }
 
 /* ---- epochs ---- */

@@ -219,11 +219,11 @@ Status trainer_view_outputs(dpx_tensor *outputs, const dpx_trainer *t, const Nam
 /* Views the predictions among the outputs of a step; `measured`: outputs of the criterion are among them. */
 Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor *out, int n, bool measured) CHECKED;
 
-/* exec/api/train.c */
+/* exec/api/trainer_step.c */
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* E_INVALID: results of steps must be taken first, before a step whose result is given at once (`now`), or later. */
 Status trainer_check_room(const dpx_trainer *t, bool now) CHECKED;
-/* exec/api/gradients.c */
+/* exec/api/trainer_gradients.c */
 /* The gradient by a parameter, whose type and shape `out` has: the mean over the gathered micro-batches, of the loss
  * without its scale and before clipping; where none are gathered, that of the last step, if it was kept. */
 Status trainer_gradient(const dpx_trainer *t, const char *param, Tensor *out) CHECKED;

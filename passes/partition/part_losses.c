@@ -9,7 +9,6 @@
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/reduce.gen.h"
-#include "passes/options/recipes.h"
 #include "passes/options/target.h"
 #include "passes/partition/own_parts.h"
 #include "passes/train/criterion.h"
@@ -26,7 +25,7 @@ static bool *find_numbers(OwnParts *o, const BuildOptions *opt, int *n)
     for (int i = 0; i < g->n_output; i++) {
         const ValueId v = g->output[i].value;
 
-        is_loss[i] = (is_loss[i] || recipe_options(opt)->loss->logs) && dtype_is_float(own_parts_value(o, v)->dtype) &&
+        is_loss[i] = (is_loss[i] || criterion_logs_outputs(opt)) && dtype_is_float(own_parts_value(o, v)->dtype) &&
                      own_parts_axis(o, v) < 0;
         o->needed[v.i] |= is_loss[i] && o->depends[v.i];
         *n += is_loss[i];

@@ -2,8 +2,9 @@
 #ifndef DPX_INFER_SHAPES_H
 #define DPX_INFER_SHAPES_H
 
-#include "passes/options/batch.h"
 #include "passes/pass.h"
+
+typedef struct InputShape InputShape; /* passes/options/batch.h */
 
 /* Number of samples in a batch: --batch-size, else the length of the batch axis of the first input that has one
  * (passes/batch_axis.h), else 1. */

@@ -443,6 +443,8 @@ static Status add_weight_output(Criterion *c, Arena *scratch)
     return g->status;
 }
 
+bool criterion_logs_outputs(const BuildOptions *opt) { return recipe_options(opt)->loss->logs; }
+
 bool criterion_takes_own_means(const BuildOptions *opt)
 {
     const TargetOptions *o = target_options(opt);

@@ -10,6 +10,8 @@ const char *criterion_prediction(const char *output);
  * for such a loss, and no output is one. */
 Status criterion_find_losses(bool *is_loss, const Graph *g, const BuildOptions *opt) CHECKED;
 
+/* Are the means of all outputs logged, and the losses among them added up?  There must be a loss. */
+bool criterion_logs_outputs(const BuildOptions *opt);
 /* Is the loss the mean of numbers that the model computes for the replicas' parts (passes/partition/part_losses.c)? */
 bool criterion_takes_own_means(const BuildOptions *opt);
 

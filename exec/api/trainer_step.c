@@ -14,7 +14,6 @@
 
 #include "exec/api/trainer.h"
 #include "exec/train/options_groups.h"
-#include "passes/options/recipes.h"
 #include "passes/options/target.h"
 #include "passes/options/update.h"
 

@@ -5,7 +5,6 @@
 
 #include "exec/api/trainer.h"
 #include "graph/tensor/reduce_tree.h"
-#include "passes/options/recipes.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
 #include "passes/update_groups.h"
