@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "graph/ops/cast.gen.h"
+#include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/view.gen.h"
@@ -64,6 +65,20 @@ ValueId emit_shape_const(Graph *g, const Shape *s) { return emit_ints(g, s->rank
 ValueId emit_full(Graph *g, DType dtype, const Shape *s, double v)
 {
     return emit_expand(g, emit_scalar(g, dtype, v), s);
+}
+
+ValueId emit_slice(Graph *g, ValueId x, int64_t axis, int64_t from, int64_t to)
+{
+    const ValueId begin = emit_ints(g, 1, &from), end = emit_ints(g, 1, &to);
+
+    return EMIT(g, Slice, NULL, x, begin, end, emit_ints(g, 1, &axis));
+}
+
+ValueId emit_slice_by(Graph *g, ValueId x, int64_t axis, int64_t from, int64_t to, int64_t by)
+{
+    const ValueId begin = emit_ints(g, 1, &from), end = emit_ints(g, 1, &to), axes = emit_ints(g, 1, &axis);
+
+    return EMIT(g, Slice, NULL, x, begin, end, axes, emit_ints(g, 1, &by));
 }
 
 ValueId emit_zeros_like(Graph *g, ValueId like)

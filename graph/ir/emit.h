@@ -1,8 +1,13 @@
 /* Formulas as graphs: each call appends a node and returns its output.
  *
  * Shapes and types are inferred at once, so the next emit can rely on them.  Failure is sticky in g->status (like
- * ferror): after a failure every emit returns NO_VALUE and does nothing.  Nest at most one EMIT inside another: C
- * leaves the order of evaluation open, and node order must not depend on the compiler. */
+ * ferror): after a failure every emit returns NO_VALUE and does nothing.  At most one operand of an expression
+ * may emit: C leaves the order of evaluation open, and node order must not depend on the compiler.  Name the others
+ * first:
+ *
+ *     const ValueId above = EMIT(g, Mul, NULL, a, b);
+ *
+ *     return EMIT(g, Div, NULL, above, EMIT(g, Add, NULL, c, d)); */
 #ifndef DPX_EMIT_H
 #define DPX_EMIT_H
 
@@ -28,6 +33,9 @@ ValueId emit_reshape(Graph *g, ValueId x, const Shape *s);
 ValueId emit_fit(Graph *g, ValueId x, const Shape *s);
 ValueId emit_expand(Graph *g, ValueId x, const Shape *s);
 ValueId emit_cast(Graph *g, ValueId x, DType to);
+/* Elements [from, to) along one axis; the second: every `by`-th of them. */
+ValueId emit_slice(Graph *g, ValueId x, int64_t axis, int64_t from, int64_t to);
+ValueId emit_slice_by(Graph *g, ValueId x, int64_t axis, int64_t from, int64_t to, int64_t by);
 ValueId emit_transpose(Graph *g, ValueId x, int rank, const int64_t *perm);
 ValueId emit_reduce_sum(Graph *g, ValueId x, int n_axes, const int64_t *axes, bool keepdims); /* n_axes 0: x itself */
 /* Sums x down to shape `s`: the gradient of a NumPy broadcast from `s` to x's shape. */

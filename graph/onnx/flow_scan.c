@@ -129,10 +129,11 @@ static Status scan_sample(FlowImport *f, ValueId *out, int64_t at, size_t n)
         const int64_t pads[2] = { 0, most - trips }, axis = 0;
 
         TRY(trips ? flow_stack(to, f, k, 0, false) : flow_stack_nothing(to, f, f->gp->output[f->n_carried + k], 0));
-        if (trips < most)
-            *to =
-                import_emit(f->im->g, &op_Pad, NULL, 4,
-                            (ValueId[]){ *to, emit_ints(f->im->g, 2, pads), NO_VALUE, emit_ints(f->im->g, 1, &axis) });
+        if (trips < most) {
+            const ValueId widths = emit_ints(f->im->g, 2, pads), axes = emit_ints(f->im->g, 1, &axis);
+
+            *to = import_emit(f->im->g, &op_Pad, NULL, 4, (ValueId[]){ *to, widths, NO_VALUE, axes });
+        }
     }
     return f->im->g->status;
 }

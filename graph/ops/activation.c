@@ -303,12 +303,13 @@ static bool is_exact(const Graph *g, const Node *n, const char *name)
 
 static Status standard_hard_sigmoid(Graph *g, Node *n)
 {
-    ValueId x = n->in[0];
+    ValueId x = n->in[0], zero;
 
     if (is_exact(g, n, "alpha") && is_exact(g, n, "beta"))
         return ST_OK;
     x = plus(g, times(g, x, node_float(n, "alpha")), node_float(n, "beta"));
-    graph_replace(g, n->out[0], EMIT(g, Clip, NULL, x, number(g, x, 0), number(g, x, 1)));
+    zero = number(g, x, 0);
+    graph_replace(g, n->out[0], EMIT(g, Clip, NULL, x, zero, number(g, x, 1)));
     return g->status;
 }
 

@@ -382,21 +382,22 @@ static Status batchnorm_lower(Graph *g, Node *n)
 static void grad_fixed_statistics(Grad *gr, int scale, int mean, int var, ValueId dscale, ValueId dbias)
 {
     Graph *g = gr->g;
-    ValueId inv, scaled;
+    ValueId one, inv, scaled;
     DType t;
 
     if ((!grad_wanted(gr, mean) && !grad_wanted(gr, var)) || g->status)
         return;
     t = grad_in_value(gr, var)->dtype;
-    inv = EMIT(
-        g, Div, NULL, emit_scalar(g, t, 1),
-        EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, grad_in(gr, var), emit_scalar(g, t, node_float(gr->node, "epsilon")))));
+    one = emit_scalar(g, t, 1);
+    inv = EMIT(g, Add, NULL, grad_in(gr, var), emit_scalar(g, t, node_float(gr->node, "epsilon")));
+    inv = EMIT(g, Div, NULL, one, EMIT(g, Sqrt, NULL, inv));
     scaled = EMIT(g, Mul, NULL, grad_in(gr, scale), inv);
     if (grad_wanted(gr, mean))
         grad_set(gr, mean, EMIT(g, Neg, NULL, EMIT(g, Mul, NULL, scaled, dbias)));
     if (grad_wanted(gr, var)) {
-        ValueId half = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, scaled, inv), emit_scalar(g, t, -0.5));
+        ValueId half = EMIT(g, Mul, NULL, scaled, inv);
 
+        half = EMIT(g, Mul, NULL, half, emit_scalar(g, t, -0.5));
         grad_set(gr, var, EMIT(g, Mul, NULL, half, dscale));
     }
 }

@@ -113,7 +113,8 @@ Status batch_norm_standard_apply(Graph *g, Node *n)
 
     if (node_int(n, "clamp"))
         return ST_OK;
-    y = EMIT(g, Mul, NULL, standardised(g, n, n->in[1], n->in[2]), along_channels(g, n->in[3], x));
+    y = standardised(g, n, n->in[1], n->in[2]);
+    y = EMIT(g, Mul, NULL, y, along_channels(g, n->in[3], x));
     y = EMIT(g, Add, NULL, y, along_channels(g, n->in[4], x));
     graph_replace(g, n->out[0], emit_cast(g, y, in_value(g, n, 0)->dtype));
     return g->status;
@@ -144,7 +145,7 @@ static ValueId sums_row(Graph *g, ValueId sums, int k)
 Status batch_norm_standard_grad_input(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape;
-    ValueId mean, slope, d, factor;
+    ValueId mean, slope, d, xhat, factor;
 
     if (has_in(n, 7) || has_out(n, 1))
         return ST_OK;
@@ -152,9 +153,11 @@ Status batch_norm_standard_grad_input(Graph *g, Node *n)
     slope = EMIT(g, Div, NULL, sums_row(g, n->in[5], 1), n->in[6]);
     d = emit_cast(g, n->in[1], in_value(g, n, 2)->dtype);
     d = EMIT(g, Sub, NULL, d, along_channels(g, mean, x));
-    slope = EMIT(g, Mul, NULL, standardised(g, n, n->in[2], n->in[3]), along_channels(g, slope, x));
+    xhat = standardised(g, n, n->in[2], n->in[3]);
+    slope = EMIT(g, Mul, NULL, xhat, along_channels(g, slope, x));
     d = EMIT(g, Sub, NULL, d, slope);
-    factor = EMIT(g, Mul, NULL, along_channels(g, n->in[4], x), inverse_deviation(g, n, n->in[3], x));
+    factor = along_channels(g, n->in[4], x);
+    factor = EMIT(g, Mul, NULL, factor, inverse_deviation(g, n, n->in[3], x));
     graph_replace(g, n->out[0], emit_cast(g, EMIT(g, Mul, NULL, d, factor), in_value(g, n, 0)->dtype));
     return g->status;
 }

@@ -59,9 +59,11 @@ static Status center_lower(Graph *g, Node *n)
             padded++;
         }
     }
-    if (cut)
-        y = emit(g, &op_Slice, NULL, 4,
-                 (ValueId[]){ y, emit_ints(g, cut, from), emit_ints(g, cut, to), emit_ints(g, cut, axes) });
+    if (cut) {
+        const ValueId begin = emit_ints(g, cut, from), end = emit_ints(g, cut, to);
+
+        y = EMIT(g, Slice, NULL, y, begin, end, emit_ints(g, cut, axes));
+    }
     if (padded)
         y = EMIT(g, Pad, NULL, y, emit_ints(g, 2 * x.rank, pads));
     if (!g->status)

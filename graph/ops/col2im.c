@@ -208,8 +208,7 @@ static Status col2im_lower(Graph *g, Node *n)
     } else
         out = emit_scattered(g, out, table, c.size + padded);
     if (padded)
-        out = EMIT(g, Slice, NULL, out, emit_ints(g, 1, (int64_t[]){ 0 }), emit_ints(g, 1, &c.size),
-                   emit_ints(g, 1, (int64_t[]){ 2 }));
+        out = emit_slice(g, out, 2, 0, c.size);
     out = emit_reshape(g, out, &y);
     if (!g->status)
         graph_replace(g, n->out[0], out);

@@ -349,6 +349,7 @@ static ValueId spread_along(Graph *g, ValueId y, int axis, int64_t size, int64_t
 {
     const Shape *s = value(g, y)->shape;
     Shape line = { .rank = s->rank }, full = *s;
+    ValueId zeros;
     Tensor *at;
 
     for (int i = 0; i < line.rank; i++)
@@ -360,7 +361,8 @@ static ValueId spread_along(Graph *g, ValueId y, int axis, int64_t size, int64_t
     }
     for (int64_t k = 0; k < line.dim[axis]; k++)
         tensor_set_int(at, k, start + k * step);
-    return EMIT(g, ScatterElements, ATTRS(INT("axis", axis)), emit_full(g, value(g, y)->dtype, &full, 0),
+    zeros = emit_full(g, value(g, y)->dtype, &full, 0);
+    return EMIT(g, ScatterElements, ATTRS(INT("axis", axis)), zeros,
                 emit_expand(g, graph_add_const_nocopy(g, "at", at), s), y);
 }
 

@@ -517,9 +517,11 @@ static Status standard_grad_weight(Graph *g, Node *n)
                    INT("group", group)),
              x, dy);
     TRY(g->status);
-    if (memcmp(value(g, y)->shape->dim + 2, w->dim + 2, (size_t)rank * sizeof *w->dim))
-        y = emit(g, &op_Slice, NULL, 4,
-                 (ValueId[]){ y, emit_ints(g, rank, from), emit_ints(g, rank, w->dim + 2), emit_ints(g, rank, axes) });
+    if (memcmp(value(g, y)->shape->dim + 2, w->dim + 2, (size_t)rank * sizeof *w->dim)) {
+        const ValueId begin = emit_ints(g, rank, from), end = emit_ints(g, rank, w->dim + 2);
+
+        y = EMIT(g, Slice, NULL, y, begin, end, emit_ints(g, rank, axes));
+    }
     graph_replace(g, n->out[0], emit_transpose(g, y, w->rank, perm));
     return g->status;
 }

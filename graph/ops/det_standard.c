@@ -76,7 +76,8 @@ static ValueId by_minors(const Matrices *m)
 
     y = EMIT(g, Gather, ATTRS(INT("axis", 1)), y, but);
     y = emit_transpose(g, y, 5, (int64_t[]){ 0, 1, 3, 2, 4 }); /* row, column, others, others */
-    y = EMIT(g, Mul, NULL, EMIT(g, Det, NULL, y), signs(g, value(g, m->x)->dtype, m->size));
+    y = EMIT(g, Det, NULL, y);
+    y = EMIT(g, Mul, NULL, y, signs(g, value(g, m->x)->dtype, m->size));
     return EMIT(g, Mul, NULL, y, m->dy);
 }
 
@@ -95,10 +96,7 @@ static ValueId pick(const Matrices *m, ValueId which, ValueId v, int64_t axis)
 /* X (0) or E (1). */
 static ValueId half(const Matrices *m, int which)
 {
-    Graph *g = m->g;
-    const int64_t axis = 2, from = which * m->size, to = from + m->size;
-
-    return EMIT(g, Slice, NULL, m->both, emit_ints(g, 1, &from), emit_ints(g, 1, &to), emit_ints(g, 1, &axis));
+    return emit_slice(m->g, m->both, 2, which * m->size, (which + 1) * m->size);
 }
 
 /* 0, 1 ... size - 1, as a row [1,1,size] or a column [1,size,1]. */
@@ -124,12 +122,15 @@ static void find_pivot(const Matrices *m, ValueId x, ValueId *row, ValueId *colu
     const int64_t n = m->size;
     const Shape flat = SHAPE(m->count, n * n), one = SHAPE(m->count, 1, 1);
     const ValueId left = EMIT(g, And, NULL, m->rows, m->columns), size = emit_scalar(g, DT_INT64, (double)n);
-    ValueId at = EMIT(g, Where, NULL, left, EMIT(g, Abs, NULL, x), number(m, -1));
+    ValueId at = EMIT(g, Abs, NULL, x), place;
 
+    at = EMIT(g, Where, NULL, left, at, number(m, -1));
     at = EMIT(g, ArgMax, ATTRS(INT("axis", 1)), emit_reshape(g, at, &flat));
     at = emit_reshape(g, at, &one);
-    *row = EMIT(g, Equal, NULL, count(m, true), EMIT(g, Div, NULL, at, size));
-    *column = EMIT(g, Equal, NULL, count(m, false), EMIT(g, Mod, NULL, at, size));
+    place = count(m, true);
+    *row = EMIT(g, Equal, NULL, place, EMIT(g, Div, NULL, at, size));
+    place = count(m, false);
+    *column = EMIT(g, Equal, NULL, place, EMIT(g, Mod, NULL, at, size));
 }
 
 static void take_pivot(Matrices *m, ValueId row, ValueId column)
@@ -145,13 +146,14 @@ static void eliminate(Matrices *m)
 {
     Graph *g = m->g;
     const ValueId x = half(m, 0);
-    ValueId row, column, pivot, factors, by;
+    ValueId row, column, pivot, is_zero, factors, by;
 
     find_pivot(m, x, &row, &column);
     factors = pick(m, column, x, 2);
     pivot = pick(m, row, factors, 1);
     m->product = EMIT(g, Mul, NULL, m->product, pivot);
-    pivot = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, pivot, number(m, 0)), number(m, 1), pivot);
+    is_zero = EMIT(g, Equal, NULL, pivot, number(m, 0));
+    pivot = EMIT(g, Where, NULL, is_zero, number(m, 1), pivot);
     by = EMIT(g, Div, NULL, pick(m, row, m->both, 1), pivot);
     factors = EMIT(g, Mul, NULL, factors, by);
     m->both = EMIT(g, Where, NULL, row, by, EMIT(g, Sub, NULL, m->both, factors));
@@ -226,9 +228,9 @@ Status det_standard_grad(Graph *g, Node *n)
     m.x = emit_reshape(g, n->in[0], &all);
     m.dy = emit_reshape(g, n->in[1], &one);
     if (size > 1) { /* elimination may drop a NaN: dy becomes NaN for a matrix with one */
-        const ValueId nan =
-            EMIT(g, Where, NULL, EMIT(g, IsNaN, NULL, m.x), m.x, emit_scalar(g, value(g, m.x)->dtype, 0));
+        ValueId nan = EMIT(g, IsNaN, NULL, m.x);
 
+        nan = EMIT(g, Where, NULL, nan, m.x, emit_scalar(g, value(g, m.x)->dtype, 0));
         m.dy = EMIT(g, Add, NULL, m.dy, emit_reduce_sum(g, nan, 2, (const int64_t[]){ 1, 2 }, true));
     }
     y = size == 1 ? m.dy : size <= MINORS_SIZE ? by_minors(&m) : by_elimination(&m);

@@ -210,9 +210,7 @@ static void take_diagonals(Graph *g, Term *x)
             words[rest.n] = d * d;
             x->v = emit_transpose(g, x->v, rest.n + 2, perm);
             x->v = EMIT(g, Reshape, NULL, x->v, emit_ints(g, rest.n + 1, words));
-            x->v = emit(g, &op_Slice, NULL, 5,
-                        (ValueId[]){ x->v, emit_ints(g, 1, (int64_t[]){ 0 }), emit_ints(g, 1, (int64_t[]){ d * d }),
-                                     emit_ints(g, 1, (int64_t[]){ rest.n }), emit_ints(g, 1, (int64_t[]){ d + 1 }) });
+            x->v = emit_slice_by(g, x->v, rest.n, 0, d * d, d + 1);
             rest.n++;
             rest.v = x->v;
             *x = rest;

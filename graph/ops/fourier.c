@@ -165,15 +165,15 @@ static Status lower_dft(Graph *g, Node *n)
         return FAIL(E_UNSUPPORTED, "%s: %lld elements to %lld, expected a matrix of up to %lld entries",
                     node_text(g, n), (long long)t.n, (long long)t.m, (long long)MAX_ELEMENTS);
     if (t.n < x.dim[t.axis])
-        y = EMIT(g, Slice, NULL, y, emit_ints(g, 1, (int64_t[]){ 0 }), emit_ints(g, 1, &t.n),
-                 emit_ints(g, 1, (int64_t[]){ t.axis }));
+        y = emit_slice(g, y, t.axis, 0, t.n);
     y = move_axis(g, emit_cast(g, y, wide), x.rank, t.axis, false);
     TRY(g->status);
     part = *value(g, y)->shape;
     flat = part;
     flat.rank--;
     flat.dim[flat.rank - 1] = t.n * t.c;
-    y = EMIT(g, MatMul, NULL, emit_reshape(g, y, &flat), emit_matrix(g, &t, wide));
+    y = emit_reshape(g, y, &flat);
+    y = EMIT(g, MatMul, NULL, y, emit_matrix(g, &t, wide));
     part.dim[part.rank - 2] = t.m;
     part.dim[part.rank - 1] = t.d;
     y = emit_cast(g, move_axis(g, emit_reshape(g, y, &part), x.rank, t.axis, true), type);

@@ -47,10 +47,9 @@ static ValueId grid_sample_standard_choose(const Taps *t, ValueId condition, Val
 /* x clamped to [low, high]; NaN gives low. */
 static ValueId grid_sample_standard_kept(const Taps *t, ValueId x, double low, double high)
 {
-    Graph *g = t->g;
+    const ValueId capped = EMIT(t->g, Min, NULL, x, number(t, high));
 
-    return grid_sample_standard_choose(t, EMIT(g, Greater, NULL, x, number(t, low)),
-                                       EMIT(g, Min, NULL, x, number(t, high)), low);
+    return grid_sample_standard_choose(t, EMIT(t->g, Greater, NULL, x, number(t, low)), capped, low);
 }
 
 /* ---- positions ---- */
@@ -59,10 +58,9 @@ static double low_end(const Taps *t) { return t->align ? 0 : -0.5; }
 
 static ValueId grid_sample_standard_within(const Taps *t, ValueId x, double low, double high)
 {
-    Graph *g = t->g;
+    const ValueId above = EMIT(t->g, GreaterOrEqual, NULL, x, number(t, low));
 
-    return EMIT(g, And, NULL, EMIT(g, GreaterOrEqual, NULL, x, number(t, low)),
-                EMIT(g, LessOrEqual, NULL, x, number(t, high)));
+    return EMIT(t->g, And, NULL, above, EMIT(t->g, LessOrEqual, NULL, x, number(t, high)));
 }
 
 /* x mirrored at both ends of the elements until it lies between them; *sign receives the derivative. */
@@ -71,7 +69,7 @@ static ValueId reflected(const Taps *t, ValueId x, int64_t dim, ValueId *sign)
     Graph *g = t->g;
     const double low = low_end(t), range = (double)(dim - 1) - 2 * low;
     const Attr *floats = ATTRS(INT("fmod", 1));
-    ValueId away, even, rest, back;
+    ValueId away, even, rest, back, minus_one;
 
     if (!(range > 0)) {
         *sign = number(t, 0);
@@ -79,11 +77,13 @@ static ValueId reflected(const Taps *t, ValueId x, int64_t dim, ValueId *sign)
     }
     away = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, x, number(t, low)));
     even = EMIT(g, Floor, NULL, EMIT(g, Div, NULL, away, number(t, range)));
-    even = EMIT(g, Equal, NULL, EMIT(g, Mod, floats, even, number(t, 2)), number(t, 0));
+    even = EMIT(g, Mod, floats, even, number(t, 2));
+    even = EMIT(g, Equal, NULL, even, number(t, 0));
     rest = EMIT(g, Mod, floats, away, number(t, range));
     back = EMIT(g, Sub, NULL, number(t, low + range), rest);
     *sign = EMIT(g, Equal, NULL, EMIT(g, Less, NULL, x, number(t, low)), even);
-    *sign = EMIT(g, Where, NULL, *sign, number(t, -1), number(t, 1));
+    minus_one = number(t, -1);
+    *sign = EMIT(g, Where, NULL, *sign, minus_one, number(t, 1));
     return EMIT(g, Where, NULL, even, sum(t, rest, number(t, low)), back);
 }
 
@@ -96,13 +96,15 @@ static ValueId reflect_all(const Taps *t, ValueId x, int64_t dim, ValueId *slope
     const double low = low_end(t), end = (double)(dim - 1);
     const ValueId inside = grid_sample_standard_within(t, x, low, end - low);
     ValueId sign, y = reflected(t, x, dim, &sign), in;
-    ValueId finite = EMIT(g, Equal, NULL, EMIT(g, Sub, NULL, x, x), number(t, 0));
+    ValueId finite = EMIT(g, Sub, NULL, x, x);
 
+    finite = EMIT(g, Equal, NULL, finite, number(t, 0));
     y = grid_sample_standard_choose(t, finite, EMIT(g, Where, NULL, inside, x, y), 0);
     *slope = grid_sample_standard_choose(t, finite, EMIT(g, Where, NULL, inside, number(t, 1), sign), 0);
     if (!is_mode(t, "linear"))
         return y;
-    in = EMIT(g, And, NULL, EMIT(g, Greater, NULL, y, number(t, 0)), EMIT(g, Less, NULL, y, number(t, end)));
+    in = EMIT(g, Greater, NULL, y, number(t, 0));
+    in = EMIT(g, And, NULL, in, EMIT(g, Less, NULL, y, number(t, end)));
     *slope = grid_sample_standard_choose(t, in, *slope, 0);
     return y;
 }
@@ -116,8 +118,11 @@ static ValueId positions(const Taps *t, int axis, int64_t dim, ValueId *slope)
     ValueId in, x = EMIT(g, Gather, ATTRS(INT("axis", last)), t->n->in[2], emit_scalar(g, DT_INT64, (double)column));
 
     x = emit_reshape(g, x, &t->flat);
-    if (!t->elements)
-        x = product(t, sum(t, x, number(t, 1)), number(t, by));
+    if (!t->elements) {
+        const ValueId factor = number(t, by);
+
+        x = product(t, sum(t, x, number(t, 1)), factor);
+    }
     if (!t->elements && !t->align)
         x = EMIT(g, Sub, NULL, x, number(t, 0.5));
     if (is_mode(t, "nearest"))
@@ -130,7 +135,8 @@ static ValueId positions(const Taps *t, int axis, int64_t dim, ValueId *slope)
         *slope = product(t, *slope, in);
         return x;
     }
-    in = EMIT(g, And, NULL, EMIT(g, Greater, NULL, x, number(t, 0)), EMIT(g, Less, NULL, x, number(t, end)));
+    in = EMIT(g, Greater, NULL, x, number(t, 0));
+    in = EMIT(g, And, NULL, in, EMIT(g, Less, NULL, x, number(t, end)));
     *slope = grid_sample_standard_choose(t, in, *slope, 0);
     return grid_sample_standard_kept(t, x, 0, end);
 }
@@ -142,8 +148,11 @@ static ValueId polynomial(const Taps *t, ValueId u, const double c[4])
 {
     ValueId y = number(t, c[0]);
 
-    for (int i = 1; i < 4; i++)
-        y = sum(t, product(t, y, u), number(t, c[i]));
+    for (int i = 1; i < 4; i++) {
+        const ValueId next = number(t, c[i]);
+
+        y = sum(t, product(t, y, u), next);
+    }
     return y;
 }
 
@@ -254,8 +263,9 @@ static void gradients(const Taps *t, ValueId place, ValueId dy)
     for (int k = 0; k < t->corners; k++)
         part[k] = corner_weight(t, k, -1);
     if (has_out(n, 0)) {
-        y = EMIT(g, ScatterElements, ATTRS(INT("axis", 2), STRING("reduction", "add")), emit_full(g, t->type, &rows, 0),
-                 place, product(t, dy, all_corners(t, part)));
+        y = emit_full(g, t->type, &rows, 0);
+        y = EMIT(g, ScatterElements, ATTRS(INT("axis", 2), STRING("reduction", "add")), y, place,
+                 product(t, dy, all_corners(t, part)));
         graph_replace(g, n->out[0], emit_reshape(g, y, x));
     }
     if (!has_out(n, 1))

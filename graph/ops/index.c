@@ -82,14 +82,13 @@ static Status lower_gather(Graph *g, Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
     const Tensor *ix = value_const(g, n->in[1]);
-    int64_t axis = node_int(n, "axis"), d = x->dim[axis], first;
+    int64_t axis = node_int(n, "axis"), d = x->dim[axis], first = 0;
     ValueId part = n->in[0];
 
     if (!shape_known(y) || !counts_on(ix, d, &first))
         return ST_OK;
     if (tensor_numel(ix) < d)
-        part = EMIT(g, Slice, NULL, part, emit_ints(g, 1, &first),
-                    emit_ints(g, 1, (int64_t[]){ first + tensor_numel(ix) }), emit_ints(g, 1, &axis));
+        part = emit_slice(g, part, axis, first, first + tensor_numel(ix));
     if (ix->shape.rank == 0)
         part = EMIT(g, Squeeze, NULL, part, emit_ints(g, 1, &axis));
     else if (!g->status)

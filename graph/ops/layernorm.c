@@ -95,10 +95,12 @@ static ValueId through_statistics(Grad *gr, ValueId dmean, ValueId dinv)
     if (has_value(dinv)) {
         ValueId cube = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, inv, inv), inv);
 
-        if (!has_value(mean))
-            mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, x, shape.rank - axis, axes, true),
-                        emit_scalar(g, wide, 1 / count));
-        d = EMIT(g, Mul, NULL, EMIT(g, Mul, NULL, dinv, cube), EMIT(g, Sub, NULL, mean, x));
+        if (!has_value(mean)) {
+            mean = emit_reduce_sum(g, x, shape.rank - axis, axes, true);
+            mean = EMIT(g, Mul, NULL, mean, emit_scalar(g, wide, 1 / count));
+        }
+        d = EMIT(g, Mul, NULL, dinv, cube);
+        d = EMIT(g, Mul, NULL, d, EMIT(g, Sub, NULL, mean, x));
         total = has_value(dmean) ? EMIT(g, Add, NULL, d, dmean) : d;
     }
     total = EMIT(g, Mul, NULL, total, emit_scalar(g, wide, 1 / count));
@@ -262,7 +264,8 @@ static Status normalise_groups(Graph *g, Node *n, int64_t groups)
              emit_full(g, t, &ones, 1));
     x.dim[0] = 0; /* Reshape copies the input's size, so the constant does not fix the batch size */
     y = EMIT(g, Reshape, NULL, y, emit_ints(g, x.rank, x.dim));
-    y = EMIT(g, Add, NULL, EMIT(g, Mul, NULL, y, per_channel(g, scale, &x)), per_channel(g, bias, &x));
+    y = EMIT(g, Mul, NULL, y, per_channel(g, scale, &x));
+    y = EMIT(g, Add, NULL, y, per_channel(g, bias, &x));
     if (!g->status)
         graph_replace(g, n->out[0], y);
     return g->status;
@@ -321,8 +324,8 @@ static Status lower_rms(Graph *g, Node *n)
     for (int k = 0; k < count; k++)
         axes[k] = axis + k;
     squares = EMIT(g, Mul, NULL, n->in[0], n->in[0]);
-    mean = EMIT(g, Mul, NULL, emit_reduce_sum(g, squares, count, axes, true),
-                emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
+    mean = emit_reduce_sum(g, squares, count, axes, true);
+    mean = EMIT(g, Mul, NULL, mean, emit_scalar(g, x->dtype, elements > 0 ? 1 / elements : 0));
     root = EMIT(g, Sqrt, NULL, EMIT(g, Add, NULL, mean, emit_scalar(g, x->dtype, node_float(n, "epsilon"))));
     y = emit_cast(g, EMIT(g, Div, NULL, n->in[0], root), in_value(g, n, 1)->dtype);
     y = EMIT(g, Mul, NULL, y, n->in[1]);

@@ -59,13 +59,7 @@ static ValueId packed(const Loop *l, ValueId x, const Shape *as)
 static ValueId flipped(const Loop *l, ValueId x) { return emit_transpose(l->g, x, 5, (int64_t[]){ 0, 1, 2, 4, 3 }); }
 
 /* Reverses the positions. */
-static ValueId turned(const Loop *l, ValueId x)
-{
-    const int64_t from = -1, to = INT64_MIN, axis = 0;
-
-    return EMIT(l->g, Slice, NULL, x, emit_ints(l->g, 1, &from), emit_ints(l->g, 1, &to), emit_ints(l->g, 1, &axis),
-                emit_ints(l->g, 1, &from));
-}
+static ValueId turned(const Loop *l, ValueId x) { return emit_slice_by(l->g, x, 0, -1, INT64_MIN, -1); }
 
 static ValueId scaled(const Loop *l, ValueId x)
 {

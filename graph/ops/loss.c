@@ -462,7 +462,9 @@ static ValueId number_like(Graph *g, ValueId x, double v)
 /* The logarithm of v, at least -100. */
 static ValueId log_clamped(Graph *g, ValueId v)
 {
-    return EMIT(g, Max, NULL, EMIT(g, Log, NULL, v), number_like(g, v, -100));
+    const ValueId log = EMIT(g, Log, NULL, v);
+
+    return EMIT(g, Max, NULL, log, number_like(g, v, -100));
 }
 
 static ValueId complement(Graph *g, ValueId v) { return EMIT(g, Sub, NULL, number_like(g, v, 1), v); }

@@ -32,7 +32,8 @@ static Status lrn_lower(Graph *g, Node *n)
     squares = EMIT(g, Reshape, NULL, squares, emit_ints(g, 4, (int64_t[]){ 0, 1, channels, rest }));
     mean = EMIT(g, AveragePool, window, squares);
     mean = EMIT(g, Reshape, NULL, mean, emit_ints(g, back.rank, back.dim));
-    y = EMIT(g, Add, NULL, EMIT(g, Mul, NULL, mean, emit_scalar(g, t, alpha)), emit_scalar(g, t, bias));
+    y = EMIT(g, Mul, NULL, mean, emit_scalar(g, t, alpha));
+    y = EMIT(g, Add, NULL, y, emit_scalar(g, t, bias));
     y = EMIT(g, Div, NULL, n->in[0], EMIT(g, Pow, NULL, y, emit_scalar(g, t, beta)));
     if (!g->status)
         graph_replace(g, n->out[0], y);

@@ -22,10 +22,11 @@ static Status lower_lp(Graph *g, Node *n)
 {
     const DType t = in_value(g, n, 0)->dtype;
     const Attr *kept = ATTRS(INT("keepdims", 1));
-    ValueId axes = emit_ints(g, 1, (int64_t[]){ node_int(n, "axis") }), norm, y;
+    ValueId axes = emit_ints(g, 1, (int64_t[]){ node_int(n, "axis") }), norm, is_zero, y;
 
     norm = node_int(n, "p") == 1 ? EMIT(g, ReduceL1, kept, n->in[0], axes) : EMIT(g, ReduceL2, kept, n->in[0], axes);
-    norm = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, norm, emit_scalar(g, t, 0)), emit_scalar(g, t, 1), norm);
+    is_zero = EMIT(g, Equal, NULL, norm, emit_scalar(g, t, 0));
+    norm = EMIT(g, Where, NULL, is_zero, emit_scalar(g, t, 1), norm);
     y = EMIT(g, Div, NULL, n->in[0], norm);
     if (!g->status)
         graph_replace(g, n->out[0], y);

@@ -39,14 +39,17 @@ static ValueId is_later(const Updating *u) { return EMIT(u->g, Greater, NULL, u-
 
 static ValueId root(const Updating *u, ValueId x)
 {
-    return sum(u, EMIT(u->g, Sqrt, NULL, x), number(u, node_float(u->n, "epsilon")));
+    const ValueId epsilon = number(u, node_float(u->n, "epsilon"));
+
+    return sum(u, EMIT(u->g, Sqrt, NULL, x), epsilon);
 }
 
 static void update_adagrad(Updating *u)
 {
     const ValueId t = emit_cast(u->g, u->t, u->type);
-    ValueId decay = sum(u, number(u, 1), scaled(u, t, node_float(u->n, "decay_factor")));
+    ValueId decay = scaled(u, t, node_float(u->n, "decay_factor"));
 
+    decay = sum(u, number(u, 1), decay);
     u->next[0] = sum(u, u->state[0], square(u, u->gradient));
     decay = EMIT(u->g, Div, NULL, u->rate, decay);
     descend(u, decay, EMIT(u->g, Div, NULL, u->gradient, root(u, u->next[0])));
@@ -55,18 +58,23 @@ static void update_adagrad(Updating *u)
 /* 1 - by^T */
 static ValueId bias(const Updating *u, double by)
 {
-    return EMIT(u->g, Sub, NULL, number(u, 1), EMIT(u->g, Pow, NULL, number(u, by), emit_cast(u->g, u->t, u->type)));
+    const ValueId one = number(u, 1), base = number(u, by);
+
+    return EMIT(u->g, Sub, NULL, one, EMIT(u->g, Pow, NULL, base, emit_cast(u->g, u->t, u->type)));
 }
 
 static void update_adam(Updating *u)
 {
     const double alpha = node_float(u->n, "alpha"), beta = node_float(u->n, "beta");
-    ValueId rate = EMIT(u->g, Sqrt, NULL, bias(u, beta));
+    ValueId rate = EMIT(u->g, Sqrt, NULL, bias(u, beta)), added;
 
-    rate = EMIT(u->g, Div, NULL, EMIT(u->g, Mul, NULL, u->rate, rate), bias(u, alpha));
+    rate = EMIT(u->g, Mul, NULL, u->rate, rate);
+    rate = EMIT(u->g, Div, NULL, rate, bias(u, alpha));
     rate = EMIT(u->g, Where, NULL, is_later(u), rate, u->rate);
-    u->next[0] = sum(u, scaled(u, u->state[0], alpha), scaled(u, u->gradient, 1 - alpha));
-    u->next[1] = sum(u, scaled(u, u->state[1], beta), scaled(u, square(u, u->gradient), 1 - beta));
+    added = scaled(u, u->gradient, 1 - alpha);
+    u->next[0] = sum(u, scaled(u, u->state[0], alpha), added);
+    added = scaled(u, square(u, u->gradient), 1 - beta);
+    u->next[1] = sum(u, scaled(u, u->state[1], beta), added);
     descend(u, rate, EMIT(u->g, Div, NULL, u->next[0], root(u, u->next[1])));
     u->next_x = scaled(u, u->next_x, 1 - node_float(u->n, "norm_coefficient_post"));
 }
@@ -74,9 +82,12 @@ static void update_adam(Updating *u)
 static void update_momentum(Updating *u)
 {
     const double alpha = node_float(u->n, "alpha");
-    ValueId weight = EMIT(u->g, Where, NULL, is_later(u), number(u, node_float(u->n, "beta")), number(u, 1)), step;
+    const ValueId later = is_later(u), beta = number(u, node_float(u->n, "beta")),
+                  weight = EMIT(u->g, Where, NULL, later, beta, number(u, 1)),
+                  added = EMIT(u->g, Mul, NULL, weight, u->gradient);
+    ValueId step;
 
-    u->next[0] = sum(u, scaled(u, u->state[0], alpha), EMIT(u->g, Mul, NULL, weight, u->gradient));
+    u->next[0] = sum(u, scaled(u, u->state[0], alpha), added);
     step = u->next[0];
     if (!strcmp(node_string(u->n, "mode"), "nesterov"))
         step = sum(u, u->gradient, scaled(u, step, alpha));

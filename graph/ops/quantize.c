@@ -53,8 +53,7 @@ static Status check_param(const Graph *g, const Node *n, int i, const Shape *x, 
 /* Expands v of shape s, a value for each block of x, to x's shape. */
 static ValueId blockwise(Graph *g, ValueId v, const Shape *s, const Shape *x, Along along)
 {
-    const int64_t count = x->dim[along.axis], size = along.block < count ? along.block : count, zero = 0;
-    const int64_t axis = along.axis;
+    const int64_t count = x->dim[along.axis], size = along.block < count ? along.block : count;
     Shape wide = { 0 }, whole = *s;
 
     for (int k = 0; k < x->rank; k++) { /* repeats each block's value along a new axis after its own */
@@ -66,10 +65,7 @@ static ValueId blockwise(Graph *g, ValueId v, const Shape *s, const Shape *x, Al
     wide.dim[along.axis + 1] = size;
     whole.dim[along.axis] *= size;
     v = emit_reshape(g, emit_expand(g, v, &wide), &whole);
-    return whole.dim[along.axis] == count
-               ? v
-               : emit(g, &op_Slice, NULL, 4,
-                      (ValueId[]){ v, emit_ints(g, 1, &zero), emit_ints(g, 1, &count), emit_ints(g, 1, &axis) });
+    return whole.dim[along.axis] == count ? v : emit_slice(g, v, along.axis, 0, count);
 }
 
 /* Parameter v cast to type `to` and reshaped to broadcast to x. */
@@ -122,8 +118,9 @@ static ValueId quantised(Graph *g, ValueId real_over_scale, ValueId zero, DType 
         const DType t = value(g, q)->dtype;
         const bool is_signed = to == DT_INT4 || to == DT_INT2;
         const double count = (double)(1 << dtype_bits(to)), low = is_signed ? -count / 2 : 0;
+        const ValueId least = emit_scalar(g, t, low);
 
-        q = EMIT(g, Clip, NULL, q, emit_scalar(g, t, low), emit_scalar(g, t, low + count - 1));
+        q = EMIT(g, Clip, NULL, q, least, emit_scalar(g, t, low + count - 1));
     }
     return saturate ? emit_cast(g, q, to) : EMIT(g, Cast, ATTRS(INT("to", to), INT("saturate", 0)), q);
 }
@@ -329,7 +326,8 @@ static Status lower_range(Graph *g, Node *n)
     if (!inputs_known(g, n))
         return ST_OK;
     TRY(along_of(&along, g, n));
-    q = EMIT(g, Div, NULL, emit_cast(g, n->in[0], t), param(g, n->in[1], t, &x, along));
+    q = emit_cast(g, n->in[0], t);
+    q = EMIT(g, Div, NULL, q, param(g, n->in[1], t, &x, along));
     q = EMIT(g, Round, NULL, emit_cast(g, q, working));
     if (has_in(n, 2))
         q = EMIT(g, Add, NULL, q, param(g, n->in[2], working, &x, along));
@@ -433,7 +431,7 @@ static Status infer_dynamic(Graph *g, Node *n)
 static Status lower_dynamic(Graph *g, Node *n)
 {
     const Attr *all = ATTRS(INT("keepdims", 0));
-    ValueId x = n->in[0], none, steps, low, high, width, scale, zero;
+    ValueId x = n->in[0], none, steps, low, high, width, no_range, scale, zero;
     bool empty;
 
     if (!inputs_known(g, n))
@@ -445,7 +443,8 @@ static Status lower_dynamic(Graph *g, Node *n)
     high = empty ? none : EMIT(g, Max, NULL, EMIT(g, ReduceMax, all, x), none);
     width = EMIT(g, Sub, NULL, high, low);
     scale = EMIT(g, Div, NULL, width, steps);
-    scale = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, width, none), emit_scalar(g, DT_FLOAT32, 1), scale);
+    no_range = EMIT(g, Equal, NULL, width, none);
+    scale = EMIT(g, Where, NULL, no_range, emit_scalar(g, DT_FLOAT32, 1), scale);
     zero = EMIT(g, Sub, NULL, none, EMIT(g, Div, NULL, low, scale));
     zero = emit_cast(g, EMIT(g, Round, NULL, EMIT(g, Clip, NULL, zero, none, steps)), DT_UINT8);
     graph_replace(g, n->out[0], quantised(g, EMIT(g, Div, NULL, x, scale), zero, DT_UINT8, (Along){ -1, 0 }, true));

@@ -95,7 +95,9 @@ static void word_product(Graph *g, ValueId x, uint32_t by, ValueId *upper, Value
 
 static ValueId word_xor(Graph *g, ValueId a, ValueId b, uint32_t key)
 {
-    return EMIT(g, BitwiseXor, NULL, EMIT(g, BitwiseXor, NULL, a, b), word_const(g, key));
+    const ValueId both = EMIT(g, BitwiseXor, NULL, a, b);
+
+    return EMIT(g, BitwiseXor, NULL, both, word_const(g, key));
 }
 
 /* Number of blocks for `count` elements; more than needed if `count` is no multiple of 4, so that the number stays
@@ -108,10 +110,11 @@ static void philox_blocks(Graph *g, const Node *n, ValueId draw, int64_t count, 
     const uint64_t seed = (uint64_t)node_int(n, "seed");
     const ValueId one = emit_ints(g, 1, (int64_t[]){ 1 });
     uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
-    ValueId upper[2], lower[2];
+    ValueId upper[2], lower[2], from, to;
 
-    w[0] =
-        EMIT(g, Range, NULL, word_const(g, 0), emit_scalar(g, DT_INT64, (double)count_blocks(count)), word_const(g, 1));
+    from = word_const(g, 0);
+    to = emit_scalar(g, DT_INT64, (double)count_blocks(count));
+    w[0] = EMIT(g, Range, NULL, from, to, word_const(g, 1));
     w[1] = word_const(g, 0);
     w[2] = EMIT(g, BitwiseAnd, NULL, draw, word_const(g, UINT32_MAX));
     w[3] = word_const(g, (uint32_t)node_int(n, "key"));
@@ -133,8 +136,8 @@ static void philox_blocks(Graph *g, const Node *n, ValueId draw, int64_t count, 
 static ValueId philox_elements(Graph *g, const ValueId w[4], int64_t count)
 {
     const ValueId zero = emit_ints(g, 1, (int64_t[]){ 0 });
-    const ValueId all = EMIT(g, Reshape, NULL, EMIT(g, Concat, ATTRS(INT("axis", 1)), w[0], w[1], w[2], w[3]),
-                             emit_ints(g, 1, (int64_t[]){ -1 }));
+    const ValueId rows = EMIT(g, Concat, ATTRS(INT("axis", 1)), w[0], w[1], w[2], w[3]);
+    const ValueId all = EMIT(g, Reshape, NULL, rows, emit_ints(g, 1, (int64_t[]){ -1 }));
 
     return EMIT(g, Slice, NULL, all, zero, emit_ints(g, 1, &count), zero);
 }
@@ -149,8 +152,8 @@ static Status standard_random_dropout(Graph *g, Node *n)
     if (node_int(n, "split_axis") >= 0 || count / 4 >= UINT32_MAX)
         return ST_OK;
     philox_blocks(g, n, n->in[1], count, w);
-    mask = EMIT(g, GreaterOrEqual, NULL, philox_elements(g, w, count),
-                emit_scalar(g, DT_INT64, floor(ratio * 4294967296.0)));
+    mask = philox_elements(g, w, count);
+    mask = EMIT(g, GreaterOrEqual, NULL, mask, emit_scalar(g, DT_INT64, floor(ratio * 4294967296.0)));
     mask = emit_reshape(g, mask, x->shape);
     kept = EMIT(g, Mul, NULL, n->in[0], emit_scalar(g, x->dtype, ratio < 1 ? 1 / (1 - ratio) : 0));
     graph_replace(g, n->out[0], EMIT(g, Where, NULL, mask, kept, emit_scalar(g, x->dtype, 0)));
@@ -233,7 +236,8 @@ static Status place_random(Placement *p)
 /* Uniform in (0, 1), like philox_uniform. */
 static ValueId uniform_of(Graph *g, ValueId word, DType t)
 {
-    word = EMIT(g, Add, NULL, emit_cast(g, word, t), emit_scalar(g, t, 0.5));
+    word = emit_cast(g, word, t);
+    word = EMIT(g, Add, NULL, word, emit_scalar(g, t, 0.5));
     return EMIT(g, Mul, NULL, word, emit_scalar(g, t, 0x1p-32));
 }
 
@@ -247,8 +251,8 @@ static ValueId normal_elements(Graph *g, const ValueId w[4], DType t, int64_t co
         ValueId radius = EMIT(g, Log, NULL, uniform_of(g, w[i], DT_FLOAT64)), angle;
 
         radius = EMIT(g, Sqrt, NULL, EMIT(g, Mul, NULL, radius, emit_scalar(g, DT_FLOAT64, -2)));
-        angle = EMIT(g, Mul, NULL, uniform_of(g, w[i + 1], DT_FLOAT64),
-                     emit_scalar(g, DT_FLOAT64, 6.283185307179586476925));
+        angle = uniform_of(g, w[i + 1], DT_FLOAT64);
+        angle = EMIT(g, Mul, NULL, angle, emit_scalar(g, DT_FLOAT64, 6.283185307179586476925));
         radius = emit_cast(g, radius, t);
         angle = emit_cast(g, angle, t);
         y[i] = EMIT(g, Mul, NULL, radius, EMIT(g, Cos, NULL, angle));
@@ -274,8 +278,10 @@ static Status standard_random(Graph *g, Node *n)
     else if (t == DT_FLOAT64)
         y = uniform_of(g, philox_elements(g, w, count), t);
     else {
-        y = EMIT(g, Div, NULL, philox_elements(g, w, count), word_const(g, 256));
-        y = EMIT(g, Mul, NULL, emit_cast(g, y, t), emit_scalar(g, t, 0x1p-24));
+        y = philox_elements(g, w, count);
+        y = EMIT(g, Div, NULL, y, word_const(g, 256));
+        y = emit_cast(g, y, t);
+        y = EMIT(g, Mul, NULL, y, emit_scalar(g, t, 0x1p-24));
     }
     y = EMIT(g, Mul, NULL, y, emit_scalar(g, t, normal ? b : b - a));
     y = emit_cast(g, EMIT(g, Add, NULL, y, emit_scalar(g, t, a)), value(g, n->out[0])->dtype);

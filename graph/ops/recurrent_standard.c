@@ -62,10 +62,8 @@ static ValueId item(Graph *g, ValueId x, int64_t i)
 static ValueId columns(const Way *w, ValueId x, int64_t from, int64_t count)
 {
     const int64_t last = w->g->status ? 0 : value(w->g, x)->shape->rank - 1;
-    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden };
 
-    return EMIT(w->g, Slice, NULL, x, emit_ints(w->g, 1, ends), emit_ints(w->g, 1, ends + 1),
-                emit_ints(w->g, 1, &last));
+    return emit_slice(w->g, x, last, from * w->r->hidden, (from + count) * w->r->hidden);
 }
 
 /* The direction's part of an input; NO_VALUE if it is absent. */
@@ -94,14 +92,11 @@ static ValueId stacked(Graph *g, int64_t n, const ValueId *part)
 /* Reverses sequences x[steps,batch,...] if the direction is reverse. */
 static ValueId turned(const Way *w, ValueId x)
 {
-    const int64_t from = -1, to = INT64_MIN, axis = 0;
-
     if (w->g->status || !w->r->backward[w->dir])
         return x;
     if (has_value(w->lengths))
         return EMIT(w->g, ReverseSequence, NULL, x, w->lengths);
-    return EMIT(w->g, Slice, NULL, x, emit_ints(w->g, 1, &from), emit_ints(w->g, 1, &to), emit_ints(w->g, 1, &axis),
-                emit_ints(w->g, 1, &from));
+    return emit_slice_by(w->g, x, 0, -1, INT64_MIN, -1);
 }
 
 /* x for samples whose sequence contains the step, else y. */
@@ -134,48 +129,77 @@ static ValueId number(const Way *w, double v) { return emit_scalar(w->g, w->type
 static ValueId times(const Way *w, ValueId x, double by) { return by == 1 ? x : mul(w, x, number(w, by)); }
 static ValueId above(const Way *w, ValueId x, double v) { return EMIT(w->g, Greater, NULL, x, number(w, v)); }
 
+static ValueId clamped(const Way *w, ValueId x, double low, double high)
+{
+    const ValueId least = number(w, low);
+
+    return EMIT(w->g, Clip, NULL, x, least, number(w, high));
+}
+
+/* 1 + |x| */
+static ValueId softsign_divisor(const Way *w, ValueId x)
+{
+    const ValueId one = number(w, 1);
+
+    return add(w, EMIT(w->g, Abs, NULL, x), one);
+}
+
 static ValueId line(const Way *w, const Activation *a, ValueId x)
 {
-    return add(w, times(w, x, a->alpha), number(w, a->beta));
+    const ValueId beta = number(w, a->beta);
+
+    return add(w, times(w, x, a->alpha), beta);
 }
 
 /* activation_value without float attributes, since a file stores these as float32. */
 static ValueId activated(const Way *w, const Activation *a, ValueId x)
 {
     Graph *g = w->g;
+    ValueId which;
 
     switch (a->kind) {
     case ACT_AFFINE: return line(w, a, x);
-    case ACT_ELU: return EMIT(g, Where, NULL, above(w, x, 0), x, times(w, EMIT(g, Elu, NULL, x), a->alpha));
-    case ACT_HARD_SIGMOID: return EMIT(g, Clip, NULL, line(w, a, x), number(w, 0), number(w, 1));
-    case ACT_LEAKY_RELU: return EMIT(g, Where, NULL, above(w, x, 0), x, times(w, x, a->alpha));
+    case ACT_ELU:
+        which = above(w, x, 0);
+        return EMIT(g, Where, NULL, which, x, times(w, EMIT(g, Elu, NULL, x), a->alpha));
+    case ACT_HARD_SIGMOID: return clamped(w, line(w, a, x), 0, 1);
+    case ACT_LEAKY_RELU: which = above(w, x, 0); return EMIT(g, Where, NULL, which, x, times(w, x, a->alpha));
     case ACT_RELU: return EMIT(g, Relu, NULL, x);
     case ACT_SCALED_TANH: return times(w, EMIT(g, Tanh, NULL, times(w, x, a->beta)), a->alpha);
     case ACT_SIGMOID: return EMIT(g, Sigmoid, NULL, x);
     case ACT_SOFTPLUS: return EMIT(g, Softplus, NULL, x);
-    case ACT_SOFTSIGN: return EMIT(g, Div, NULL, x, add(w, EMIT(g, Abs, NULL, x), number(w, 1)));
+    case ACT_SOFTSIGN: return EMIT(g, Div, NULL, x, softsign_divisor(w, x));
     case ACT_TANH: return EMIT(g, Tanh, NULL, x);
-    default: return EMIT(g, Where, NULL, EMIT(g, LessOrEqual, NULL, x, number(w, a->alpha)), number(w, 0), x);
+    default:
+        which = EMIT(g, LessOrEqual, NULL, x, number(w, a->alpha));
+        return EMIT(g, Where, NULL, which, number(w, 0), x);
     }
 }
 
 static ValueId recurrent_standard_chosen(const Way *w, ValueId which, double yes, double no)
 {
-    return EMIT(w->g, Where, NULL, which, number(w, yes), number(w, no));
+    const ValueId chosen = number(w, yes);
+
+    return EMIT(w->g, Where, NULL, which, chosen, number(w, no));
 }
 
 /* activation_slope at x; y is the activation of x. */
 static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
 {
     Graph *g = w->g;
+    ValueId which, one;
 
     switch (a->kind) {
     case ACT_AFFINE: return emit_expand(g, number(w, a->alpha), g->status ? NULL : value(g, x)->shape);
-    case ACT_ELU: return EMIT(g, Where, NULL, above(w, x, 0), number(w, 1), times(w, EMIT(g, Exp, NULL, x), a->alpha));
+    case ACT_ELU:
+        which = above(w, x, 0);
+        one = number(w, 1);
+        return EMIT(g, Where, NULL, which, one, times(w, EMIT(g, Exp, NULL, x), a->alpha));
     case ACT_HARD_SIGMOID:
         x = line(w, a, x);
-        return recurrent_standard_chosen(w, EMIT(g, And, NULL, above(w, x, 0), EMIT(g, Less, NULL, x, number(w, 1))),
-                                         a->alpha, 0);
+        which = above(w, x, 0);
+        which = EMIT(g, And, NULL, which, EMIT(g, Less, NULL, x, number(w, 1)));
+        return recurrent_standard_chosen(w, which, a->alpha, 0);
     case ACT_LEAKY_RELU: return recurrent_standard_chosen(w, above(w, x, 0), 1, a->alpha);
     case ACT_RELU: return recurrent_standard_chosen(w, above(w, x, 0), 1, 0);
     case ACT_SCALED_TANH:
@@ -183,7 +207,7 @@ static ValueId slope_at(const Way *w, const Activation *a, ValueId x, ValueId y)
         return times(w, rest_of_one(w, mul(w, y, y)), a->alpha * a->beta);
     case ACT_SIGMOID: return mul(w, y, rest_of_one(w, y));
     case ACT_SOFTPLUS: return EMIT(g, Sigmoid, NULL, x);
-    case ACT_SOFTSIGN: x = add(w, EMIT(g, Abs, NULL, x), number(w, 1)); return EMIT(g, Reciprocal, NULL, mul(w, x, x));
+    case ACT_SOFTSIGN: x = softsign_divisor(w, x); return EMIT(g, Reciprocal, NULL, mul(w, x, x));
     case ACT_TANH: return rest_of_one(w, mul(w, y, y));
     default: return recurrent_standard_chosen(w, above(w, x, a->alpha), 1, 0);
     }
@@ -197,17 +221,18 @@ static ValueId gated(const Way *w, int gate, ValueId x, ValueId *saved)
     const Recurrence *r = w->r;
     const Activation *a = &r->act[w->dir][recurrence_activation(r, gate)];
     const bool cell = gate == r->gates, clipped = !cell && r->clip < INFINITY;
-    const ValueId in = clipped ? EMIT(g, Clip, NULL, x, number(w, -r->clip), number(w, r->clip)) : x;
+    const ValueId in = clipped ? clamped(w, x, -r->clip, r->clip) : x;
     const ValueId y = activated(w, a, in);
 
     saved[cell ? LSTM_OUT : gate] = y;
     if (!r->slopes)
         return y;
     saved[r->values + gate] = slope_at(w, a, in, y);
-    if (clipped)
-        x = EMIT(g, GreaterOrEqual, NULL, EMIT(g, Abs, NULL, x), number(w, r->clip));
-    if (clipped)
+    if (clipped) {
+        x = EMIT(g, Abs, NULL, x);
+        x = EMIT(g, GreaterOrEqual, NULL, x, number(w, r->clip));
         saved[r->values + gate] = EMIT(g, Where, NULL, x, number(w, 0), saved[r->values + gate]);
+    }
     return y;
 }
 
@@ -215,11 +240,10 @@ static ValueId gated(const Way *w, int gate, ValueId x, ValueId *saved)
 static ValueId from_state(const Way *w, ValueId h, int64_t from, int64_t count)
 {
     Graph *g = w->g;
-    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
     ValueId rows = w->rec, y;
 
     if (count < w->r->gates)
-        rows = EMIT(g, Slice, NULL, rows, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
+        rows = emit_slice(g, rows, 0, from * w->r->hidden, (from + count) * w->r->hidden);
     y = times_transposed(w, h, rows);
     return has_value(w->rb) ? add(w, y, columns(w, w->rb, from, count)) : y;
 }
@@ -231,7 +255,7 @@ static void step_rnn(Way *w, ValueId wx, ValueId *saved)
 
 static void step_gru(Way *w, ValueId wx, ValueId *saved)
 {
-    const ValueId both = add(w, columns(w, wx, 0, 2), from_state(w, w->h, 0, 2));
+    const ValueId rh = from_state(w, w->h, 0, 2), both = add(w, columns(w, wx, 0, 2), rh);
     const ValueId z = gated(w, GRU_Z, columns(w, both, 0, 1), saved),
                   reset = gated(w, GRU_R, columns(w, both, 1, 1), saved);
     ValueId h = columns(w, wx, 2, 1), inner, old;
@@ -308,7 +332,7 @@ Status recurrent_standard(Graph *g, Node *n)
     if (declines(&r))
         return ST_OK;
     for (int d = 0; d < r.dirs; d++) {
-        ValueId bias;
+        ValueId bias, weights;
         Way w;
 
         TRY(open_way(&w, g, n, &r, d, REC_LENS));
@@ -317,7 +341,8 @@ Status recurrent_standard(Graph *g, Node *n)
         w.peep = own(&w, REC_P);
         w.h = own_or_zero(&w, REC_H0);
         w.c = own_or_zero(&w, REC_C0);
-        w.wx = times_transposed(&w, turned(&w, n->in[REC_X]), own(&w, REC_W));
+        weights = own(&w, REC_W);
+        w.wx = times_transposed(&w, turned(&w, n->in[REC_X]), weights);
         if (has_value(bias)) {
             w.wx = add(&w, w.wx, columns(&w, bias, 0, r.gates));
             w.rb = columns(&w, bias, r.gates, r.gates);
@@ -358,8 +383,11 @@ static ValueId through_gate(const Way *w, const Tape *t, int gate, ValueId dy)
 
     if (r->slopes)
         return mul(w, dy, t->part[r->values + gate]);
-    if (r->act[w->dir][recurrence_activation(r, gate)].kind == ACT_RELU)
-        return EMIT(w->g, Where, NULL, above(w, y, 0), dy, number(w, 0));
+    if (r->act[w->dir][recurrence_activation(r, gate)].kind == ACT_RELU) {
+        const ValueId positive = above(w, y, 0);
+
+        return EMIT(w->g, Where, NULL, positive, dy, number(w, 0));
+    }
     return mul(w, dy, slope_at(w, &r->act[w->dir][recurrence_activation(r, gate)], NO_VALUE, y));
 }
 
@@ -368,11 +396,10 @@ static ValueId through_state(const Way *w, const ValueId *of_r, int64_t from, in
 {
     Graph *g = w->g;
     ValueId rec = w->rec;
-    const int64_t ends[] = { from * w->r->hidden, (from + count) * w->r->hidden }, axis = 0;
     ValueId d = joined(g, (int)count, of_r + from, 1);
 
     if (count < w->r->gates)
-        rec = EMIT(g, Slice, NULL, rec, emit_ints(g, 1, ends), emit_ints(g, 1, ends + 1), emit_ints(g, 1, &axis));
+        rec = emit_slice(g, rec, 0, from * w->r->hidden, (from + count) * w->r->hidden);
     return EMIT(g, MatMul, NULL, d, rec);
 }
 
@@ -402,7 +429,7 @@ static void back_lstm(const Way *w, Tape *t)
 {
     const ValueId *part = t->part;
     const ValueId by_o = through_gate(w, t, LSTM_O, mul(w, t->dh, part[LSTM_OUT]));
-    ValueId all = through_gate(w, t, w->r->gates, mul(w, t->dh, part[LSTM_O])), d;
+    ValueId all = through_gate(w, t, w->r->gates, mul(w, t->dh, part[LSTM_O])), d, by_peep[3];
 
     all = add(w, t->dc, all);
     if (has_value(w->peep))
@@ -420,9 +447,10 @@ static void back_lstm(const Way *w, Tape *t)
         return;
     t->dc = add(w, t->dc, mul(w, t->by_w[LSTM_I], columns(w, w->peep, LSTM_I, 1)));
     t->dc = add(w, t->dc, mul(w, t->by_w[LSTM_F], columns(w, w->peep, LSTM_F, 1)));
-    t->by_peep = joined(
-        w->g, 3,
-        (ValueId[]){ mul(w, t->by_w[LSTM_I], t->c), mul(w, by_o, part[LSTM_CELL]), mul(w, t->by_w[LSTM_F], t->c) }, 1);
+    by_peep[0] = mul(w, t->by_w[LSTM_I], t->c);
+    by_peep[1] = mul(w, by_o, part[LSTM_CELL]);
+    by_peep[2] = mul(w, t->by_w[LSTM_F], t->c);
+    t->by_peep = joined(w->g, 3, by_peep, 1);
 }
 
 static Status open_tape(Tape *t, Way *w)
@@ -505,7 +533,8 @@ static void recurrent_standard_gather(const Way *w, const Tape *t, ValueId d[REC
     d[RECG_DW] = transposed_times(w, a, recurrent_standard_rows_of(g, t->x));
     if (has_value(t->inner[0])) {
         part[0] = transposed_times(w, columns(w, b, 0, 2), h);
-        part[1] = transposed_times(w, columns(w, b, 2, 1), recurrent_standard_rows_of(g, stacked(g, n, t->inner)));
+        part[1] = recurrent_standard_rows_of(g, stacked(g, n, t->inner));
+        part[1] = transposed_times(w, columns(w, b, 2, 1), part[1]);
         d[RECG_DR] = joined(g, 2, part, 0);
     } else
         d[RECG_DR] = transposed_times(w, b, h);

@@ -201,7 +201,8 @@ static Status reduce_grad_extreme(Grad *gr)
     TRY(spread(&dy, gr, grad_dout(gr, 0)));
     hit = EMIT(g, Equal, NULL, grad_in(gr, 0), y);
     count = sum_kept(gr, emit_cast(g, hit, grad_in_value(gr, 0)->dtype));
-    grad_set(gr, 0, EMIT(g, Where, NULL, hit, EMIT(g, Div, NULL, dy, count), grad_number(gr, 0)));
+    dy = EMIT(g, Div, NULL, dy, count);
+    grad_set(gr, 0, EMIT(g, Where, NULL, hit, dy, grad_number(gr, 0)));
     return g->status;
 }
 

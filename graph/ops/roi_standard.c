@@ -104,7 +104,12 @@ static Axis roi_axis(const Regions *r, int axis)
     if (!half)
         a.bin = EMIT(g, Max, NULL, a.bin, roi_number(r, 1));
     a.bin = EMIT(g, Div, NULL, a.bin, roi_number(r, (double)a.bins));
-    a.count = ratio ? roi_number(r, (double)ratio) : EMIT(g, Max, NULL, EMIT(g, Ceil, NULL, a.bin), roi_number(r, 0));
+    if (ratio)
+        a.count = roi_number(r, (double)ratio);
+    else {
+        a.count = EMIT(g, Ceil, NULL, a.bin);
+        a.count = EMIT(g, Max, NULL, a.count, roi_number(r, 0));
+    }
     a.begin = EMIT(g, Add, NULL, start, EMIT(g, Mul, NULL, roi_count(r, r->type, a.bins, 1), a.bin));
     return a;
 }
@@ -146,21 +151,25 @@ static ValueId mean_weights(const Regions *r, const Axis *a)
 {
     Graph *g = r->g;
     const int64_t ratio = node_int(r->n, "sampling_ratio");
-    ValueId i = roi_count(r, r->type, ratio ? ratio : 2 * a->size + 6, 0), x, any, weight;
+    ValueId i = roi_count(r, r->type, ratio ? ratio : 2 * a->size + 6, 0), x, any, low, weight;
 
     if (!ratio) {
-        ValueId first = EMIT(g, Sub, NULL, samples_before(r, a, -1), roi_number(r, 1));
+        ValueId first = samples_before(r, a, -1);
 
-        first = EMIT(g, Max, NULL, EMIT(g, Floor, NULL, first), roi_number(r, 0));
+        first = EMIT(g, Sub, NULL, first, roi_number(r, 1));
+        first = EMIT(g, Floor, NULL, first);
+        first = EMIT(g, Max, NULL, first, roi_number(r, 0));
         i = EMIT(g, Add, NULL, first, i);
     }
     x = positions(r, a, i);
     any = EMIT(g, And, NULL, roi_standard_within(r, a, x), r->finite);
     any = behind(g, EMIT(g, And, NULL, any, EMIT(g, Less, NULL, i, a->count)), 3);
-    x = behind(g, EMIT(g, Clip, NULL, x, roi_number(r, 0), roi_number(r, (double)(a->size - 1))), 3);
+    low = roi_number(r, 0);
+    x = behind(g, EMIT(g, Clip, NULL, x, low, roi_number(r, (double)(a->size - 1))), 3);
     weight = EMIT(g, Abs, NULL, EMIT(g, Sub, NULL, x, roi_count(r, r->type, a->size, 0)));
     weight = EMIT(g, Sub, NULL, roi_number(r, 1), weight);
-    weight = EMIT(g, Where, NULL, any, EMIT(g, Max, NULL, weight, roi_number(r, 0)), roi_number(r, 0));
+    weight = EMIT(g, Max, NULL, weight, roi_number(r, 0));
+    weight = EMIT(g, Where, NULL, any, weight, roi_number(r, 0));
     return behind(g, emit_reduce_sum(g, weight, 1, (int64_t[]){ 2 }, false), 1);
 }
 
@@ -172,7 +181,8 @@ static Status mean_grad(const Regions *r, const Axis axis[2])
 
     share = EMIT(g, Mul, NULL, axis[0].count, axis[1].count); /* 1 over the number of samples, 1 without samples */
     several = EMIT(g, Greater, NULL, share, roi_number(r, 1));
-    share = EMIT(g, Where, NULL, several, EMIT(g, Div, NULL, roi_number(r, 1), share), roi_number(r, 1));
+    share = EMIT(g, Div, NULL, roi_number(r, 1), share);
+    share = EMIT(g, Where, NULL, several, share, roi_number(r, 1));
     if (!g->status && value(g, share)->shape->rank)
         share = behind(g, share, 3);
     d = EMIT(g, Mul, NULL, r->n->in[0], share);
@@ -242,22 +252,27 @@ static ValueId list_samples(const Regions *r, const Axis *a, ValueId *listed)
     Graph *g = r->g;
     const int64_t ratio = node_int(r->n, "sampling_ratio");
     const ValueId most = roi_number(r, 0x1p50);
-    ValueId first, n, k = roi_count(r, r->type, ratio, 0), any;
+    ValueId first, n, k = roi_count(r, r->type, ratio, 0), any, finite, from;
 
     if (ratio) {
         *listed = r->finite;
         return k;
     }
-    first = EMIT(g, Sub, NULL, EMIT(g, Floor, NULL, samples_before(r, a, -1)), roi_number(r, 2));
+    first = EMIT(g, Floor, NULL, samples_before(r, a, -1));
+    first = EMIT(g, Sub, NULL, first, roi_number(r, 2));
     first = EMIT(g, Min, NULL, EMIT(g, Max, NULL, first, roi_number(r, 0)), a->count, most);
-    n = EMIT(g, Add, NULL, EMIT(g, Ceil, NULL, samples_before(r, a, (double)a->size)), roi_number(r, 3));
+    n = EMIT(g, Ceil, NULL, samples_before(r, a, (double)a->size));
+    n = EMIT(g, Add, NULL, n, roi_number(r, 3));
     n = EMIT(g, Sub, NULL, EMIT(g, Min, NULL, n, a->count, most), first);
     any = EMIT(g, And, NULL, EMIT(g, Greater, NULL, n, roi_number(r, 0)), r->finite);
-    any = EMIT(g, And, NULL, any, EMIT(g, Equal, NULL, EMIT(g, Sub, NULL, a->bin, a->bin), roi_number(r, 0)));
+    finite = EMIT(g, Sub, NULL, a->bin, a->bin);
+    any = EMIT(g, And, NULL, any, EMIT(g, Equal, NULL, finite, roi_number(r, 0)));
     first = EMIT(g, Where, NULL, any, first, roi_number(r, 0));
     n = EMIT(g, Where, NULL, any, n, roi_number(r, 0));
     k = emit_cast(g, EMIT(g, ReduceMax, ATTRS(INT("keepdims", 0)), n), DT_INT64);
-    k = EMIT(g, Range, NULL, integer(r, 0), EMIT(g, Max, NULL, k, integer(r, 1)), integer(r, 1));
+    from = integer(r, 0);
+    k = EMIT(g, Max, NULL, k, integer(r, 1));
+    k = EMIT(g, Range, NULL, from, k, integer(r, 1));
     k = EMIT(g, Cast, ATTRS(INT("to", r->type)), k);
     *listed = EMIT(g, Less, NULL, k, n);
     return EMIT(g, Add, NULL, first, k);
@@ -269,14 +284,16 @@ static void find_samples(const Regions *r, Axis *a)
     Graph *g = r->g;
     const ValueId last = roi_number(r, (double)(a->size - 1)), one = roi_number(r, 1);
     const Attr *integers = ATTRS(INT("to", DT_INT64));
-    ValueId x = positions(r, a, list_samples(r, a, &a->listed)), at, next;
+    ValueId x = positions(r, a, list_samples(r, a, &a->listed)), at, next, before_last;
 
     a->inside = EMIT(g, And, NULL, roi_standard_within(r, a, x), a->listed);
-    x = EMIT(g, Max, NULL, EMIT(g, Where, NULL, a->inside, x, roi_number(r, 0)), roi_number(r, 0));
+    x = EMIT(g, Where, NULL, a->inside, x, roi_number(r, 0));
+    x = EMIT(g, Max, NULL, x, roi_number(r, 0));
     at = EMIT(g, Min, NULL, EMIT(g, Floor, NULL, x), last);
     next = EMIT(g, Min, NULL, EMIT(g, Add, NULL, at, one), last);
     x = EMIT(g, Sub, NULL, x, at);
-    x = EMIT(g, Where, NULL, EMIT(g, Less, NULL, at, last), x, roi_number(r, 0));
+    before_last = EMIT(g, Less, NULL, at, last);
+    x = EMIT(g, Where, NULL, before_last, x, roi_number(r, 0));
     a->place = EMIT(g, Cast, integers, roi_standard_both(g, at, next));
     a->weight = roi_standard_both(g, EMIT(g, Sub, NULL, one, x), x);
 }
@@ -314,9 +331,11 @@ static void all_products(const Regions *r, const Axis axis[2], ValueId *place, V
     const Shape first = SHAPE(r->y.dim[0], 1, 1, 1, 1, 1, 1), flat = SHAPE(r->y.dim[0], r->y.dim[2], r->y.dim[3], -1);
     const ValueId inside = in_both(r, axis[0].inside, axis[1].inside),
                   listed = in_both(r, axis[0].listed, axis[1].listed);
-    ValueId of = EMIT(g, Mul, NULL, emit_reshape(g, r->n->in[3], &first), integer(r, plane));
+    ValueId of = emit_reshape(g, r->n->in[3], &first);
 
-    *place = EMIT(g, Mul, NULL, spread(r, axis[0].place, 0, true), integer(r, r->x.dim[3]));
+    of = EMIT(g, Mul, NULL, of, integer(r, plane));
+    *place = spread(r, axis[0].place, 0, true);
+    *place = EMIT(g, Mul, NULL, *place, integer(r, r->x.dim[3]));
     *place = EMIT(g, Add, NULL, *place, of);
     *place = EMIT(g, Add, NULL, *place, spread(r, axis[1].place, 1, true));
     *place = EMIT(g, Where, NULL, inside, *place, integer(r, none));
@@ -345,7 +364,7 @@ static Status largest_grad(const Regions *r, Axis axis[2])
     const Shape rows = SHAPE(r->y.dim[0] * r->y.dim[2] * r->y.dim[3], r->y.dim[1]);
     const ValueId x = data_rows(r), dy = bin_rows(r, emit_cast(g, r->n->in[0], r->type));
     const Attr *along = ATTRS(INT("axis", 3)), *first = ATTRS(INT("axis", 0));
-    ValueId place, weight, which, any, most, nan;
+    ValueId place, weight, which, any, most, nan, infinity;
 
     for (int a = 0; a < 2; a++)
         find_samples(r, &axis[a]);
@@ -355,7 +374,8 @@ static Status largest_grad(const Regions *r, Axis axis[2])
     /* The first largest product: a NaN is larger than all numbers, an infinity counts as the largest finite number. */
     most = roi_number(r, r->type == DT_FLOAT64 ? DBL_MAX : (double)FLT_MAX);
     nan = EMIT(g, IsNaN, NULL, which);
-    which = EMIT(g, Where, NULL, nan, roi_number(r, INFINITY), EMIT(g, Min, NULL, which, most));
+    infinity = roi_number(r, INFINITY);
+    which = EMIT(g, Where, NULL, nan, infinity, EMIT(g, Min, NULL, which, most));
     which = EMIT(g, ArgMax, ATTRS(INT("axis", 3), INT("keepdims", 0)), which);
     place = settled(r, EMIT(g, GatherElements, along, place, which), DT_INT64, &rows);
     weight = settled(r, EMIT(g, GatherElements, along, weight, which), r->type, &rows);
@@ -407,13 +427,14 @@ static void number_places(const Regions *r, ValueId *numbers, ValueId *places)
     const Shape flat = SHAPE(r->x.dim[0], r->x.dim[1], plane), rows = SHAPE(r->x.dim[0] * 2 * plane, r->x.dim[1]);
     const ValueId x = emit_reshape(g, emit_cast(g, r->n->in[1], r->type), &flat), nan = EMIT(g, IsNaN, NULL, x);
     const ValueId count = emit_expand(g, roi_count(r, DT_INT64, plane, 0), &flat);
-    const ValueId which = EMIT(g, Sub, NULL, roi_number(r, -1), roi_count(r, r->type, plane, 0));
-    ValueId order[2], rank;
+    const ValueId minus_one = roi_number(r, -1), which = EMIT(g, Sub, NULL, minus_one, roi_count(r, r->type, plane, 0)),
+                  without_nan = EMIT(g, Where, NULL, nan, roi_number(r, 0), x);
+    ValueId order[2], behind_nan, rank;
 
-    EMIT_MULTI(g, TopK, ATTRS(INT("axis", 2)), 2, order, EMIT(g, Where, NULL, nan, roi_number(r, 0), x),
-               emit_ints(g, 1, &plane));
+    EMIT_MULTI(g, TopK, ATTRS(INT("axis", 2)), 2, order, without_nan, emit_ints(g, 1, &plane));
     rank = EMIT(g, ScatterElements, ATTRS(INT("axis", 2)), emit_zeros_like(g, count), order[1], count);
-    rank = EMIT(g, Sub, NULL, roi_number(r, (double)(-1 - plane)), emit_cast(g, rank, r->type));
+    behind_nan = roi_number(r, (double)(-1 - plane));
+    rank = EMIT(g, Sub, NULL, behind_nan, emit_cast(g, rank, r->type));
     *numbers = emit_reshape(g, EMIT(g, Where, NULL, nan, which, rank), &r->x);
     *places = EMIT(g, Concat, ATTRS(INT("axis", 2)), count, order[1]);
     *places = emit_reshape(g, emit_transpose(g, *places, 3, (int64_t[]){ 0, 2, 1 }), &rows);
@@ -437,7 +458,8 @@ Status roi_standard_max_grad(Graph *g, Node *n)
     number_places(&r, &which, &places);
     which = bin_rows(&r, EMIT(g, MaxRoiPool, attrs, which, r.rois));
     any = EMIT(g, Less, NULL, which, roi_number(&r, 0));
-    which = EMIT(g, Where, NULL, any, EMIT(g, Sub, NULL, roi_number(&r, -1), which), roi_number(&r, 0));
+    which = EMIT(g, Sub, NULL, roi_number(&r, -1), which);
+    which = EMIT(g, Where, NULL, any, which, roi_number(&r, 0));
     which = emit_cast(g, which, DT_INT64);
     which = EMIT(g, Add, NULL, which, sample_rows(&r, of, 2 * plane));
     which = EMIT(g, GatherElements, ATTRS(INT("axis", 0)), places, which);

@@ -41,7 +41,7 @@ static Status grad_one_hot(Grad *gr)
     Graph *g = gr->g;
     const Attr *attrs = ATTRS(INT("axis", node_int(gr->node, "axis")));
     const Shape scalar = shape_scalar(), one = SHAPE(1), two = SHAPE(2);
-    ValueId dy = grad_dout(gr, 0), h, all, on;
+    ValueId dy = grad_dout(gr, 0), h, all, on, off;
     Tensor *off_on;
 
     if (!grad_wanted(gr, 2))
@@ -53,9 +53,8 @@ static Status grad_one_hot(Grad *gr)
     h = EMIT(g, OneHot, attrs, grad_in(gr, 0), grad_in(gr, 1), graph_add_const_nocopy(g, "off_on", off_on));
     all = emit_sum_to_shape(g, dy, &scalar);
     on = emit_sum_to_shape(g, EMIT(g, Mul, NULL, dy, h), &scalar);
-    grad_set(gr, 2,
-             EMIT(g, Concat, ATTRS(INT("axis", 0)), emit_reshape(g, EMIT(g, Sub, NULL, all, on), &one),
-                  emit_reshape(g, on, &one)));
+    off = emit_reshape(g, EMIT(g, Sub, NULL, all, on), &one);
+    grad_set(gr, 2, EMIT(g, Concat, ATTRS(INT("axis", 0)), off, emit_reshape(g, on, &one)));
     return g->status;
 }
 

@@ -189,7 +189,7 @@ static Status lower_causal_conv(Graph *g, Node *n)
     const int64_t before = in_value(g, n, WEIGHT)->shape->dim[2] - 1;
     const ValueId axis = emit_ints(g, 1, (int64_t[]){ 2 });
     const DType t = in_value(g, n, X)->dtype;
-    ValueId all = n->in[X], y = all;
+    ValueId all = n->in[X], y = all, from;
 
     if (before && has_in(n, PAST))
         all = EMIT(g, Concat, ATTRS(INT("axis", 2)), n->in[PAST], all);
@@ -202,8 +202,8 @@ static Status lower_causal_conv(Graph *g, Node *n)
         y = emit_cast(g, y, t == DT_FLOAT64 ? t : DT_FLOAT32);
         y = emit_cast(g, EMIT(g, Mul, NULL, y, EMIT(g, Sigmoid, NULL, y)), t);
     }
-    all =
-        EMIT(g, Slice, NULL, all, emit_ints(g, 1, &x.dim[2]), emit_ints(g, 1, (int64_t[]){ x.dim[2] + before }), axis);
+    from = emit_ints(g, 1, &x.dim[2]);
+    all = EMIT(g, Slice, NULL, all, from, emit_ints(g, 1, (int64_t[]){ x.dim[2] + before }), axis);
     if (has_out(n, 1) && !g->status)
         graph_replace(g, n->out[1], all);
     return replace(g, n, y);

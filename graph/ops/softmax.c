@@ -111,7 +111,7 @@ static Status lower_hardmax(Graph *g, Node *n)
     const DType t = in_value(g, n, 0)->dtype;
     Shape x = *in_value(g, n, 0)->shape, words = { 0 };
     int64_t axis = node_int(n, "axis"), depth = x.dim[axis];
-    ValueId y = n->in[0];
+    ValueId y = n->in[0], size;
     bool flat = node_int(n, "flatten") && axis < x.rank - 1;
 
     if (shape_numel(&x) == 0) {
@@ -124,9 +124,8 @@ static Status lower_hardmax(Graph *g, Node *n)
         y = EMIT(g, Reshape, NULL, y, emit_ints(g, words.rank, words.dim));
     }
     y = EMIT(g, ArgMax, ATTRS(INT("axis", axis), INT("keepdims", 0)), y);
-    y = emit(g, &op_OneHot, ATTRS(INT("axis", axis)), 3,
-             (ValueId[]){ y, emit_scalar(g, DT_INT64, (double)depth),
-                          emit_cast(g, emit_ints(g, 2, (int64_t[]){ 0, 1 }), t) });
+    size = emit_scalar(g, DT_INT64, (double)depth);
+    y = EMIT(g, OneHot, ATTRS(INT("axis", axis)), y, size, emit_cast(g, emit_ints(g, 2, (int64_t[]){ 0, 1 }), t));
     if (flat) {
         for (int i = 0; i < axis; i++)
             x.dim[i] = 0;

@@ -160,7 +160,9 @@ static ValueId repeat_heads(Graph *g, ValueId x, const Sizes *s, int64_t depth)
 /* 0 where the bool `shown` is true, else -inf. */
 static ValueId hide(Graph *g, ValueId shown, DType t)
 {
-    return emit(g, &op_Where, NULL, 3, (ValueId[]){ shown, emit_scalar(g, t, 0), emit_scalar(g, t, -INFINITY) });
+    const ValueId zero = emit_scalar(g, t, 0);
+
+    return EMIT(g, Where, NULL, shown, zero, emit_scalar(g, t, -INFINITY));
 }
 
 /* The mask as a bias for all keys; keys past its end are hidden. */
@@ -170,19 +172,20 @@ static ValueId whole_mask(Graph *g, const Node *n, const Sizes *s)
     const Shape shape = *m->shape;
     int64_t pads[2 * MAX_RANK] = { 0 };
     const DType t = in_value(g, n, Q)->dtype;
-    ValueId mask = m->dtype == DT_BOOL ? hide(g, n->in[MASK], t) : emit_cast(g, n->in[MASK], t);
+    ValueId mask = m->dtype == DT_BOOL ? hide(g, n->in[MASK], t) : emit_cast(g, n->in[MASK], t), widths;
 
     pads[2 * shape.rank - 1] = s->tk - shape.dim[shape.rank - 1];
     if (!pads[2 * shape.rank - 1])
         return mask;
-    return emit(g, &op_Pad, NULL, 3,
-                (ValueId[]){ mask, emit_ints(g, 2 * shape.rank, pads), emit_scalar(g, t, -INFINITY) });
+    widths = emit_ints(g, 2 * shape.rank, pads);
+    return EMIT(g, Pad, NULL, mask, widths, emit_scalar(g, t, -INFINITY));
 }
 
 static ValueId count_to(Graph *g, int64_t n)
 {
-    return EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), emit_scalar(g, DT_INT64, (double)n),
-                emit_scalar(g, DT_INT64, 1));
+    const ValueId from = emit_scalar(g, DT_INT64, 0), to = emit_scalar(g, DT_INT64, (double)n);
+
+    return EMIT(g, Range, NULL, from, to, emit_scalar(g, DT_INT64, 1));
 }
 
 /* [batch, 1, 1, tk]: -inf for keys from the sample's length on.  With `causal` the queries are the last before that
@@ -281,12 +284,13 @@ static Status lower_attention(Graph *g, Node *n)
     v = with_past(g, n, PAST_V, split_heads(g, n->in[V], sizes.kv_heads, sizes.v_depth));
     bias = bias_of(g, n, &sizes);
     s = emit_transpose(g, repeat_heads(g, k, &sizes, sizes.depth), 4, (int64_t[]){ 0, 1, 3, 2 });
-    s = EMIT(g, Mul, NULL, EMIT(g, MatMul, NULL, q, s),
-             emit_scalar(g, t, given != 0 ? given : 1 / sqrt((double)sizes.depth)));
+    s = EMIT(g, MatMul, NULL, q, s);
+    s = EMIT(g, Mul, NULL, s, emit_scalar(g, t, given != 0 ? given : 1 / sqrt((double)sizes.depth)));
     shown[0] = s;
-    if (cap > 0)
-        s = EMIT(g, Mul, NULL, EMIT(g, Tanh, NULL, EMIT(g, Div, NULL, s, emit_scalar(g, t, cap))),
-                 emit_scalar(g, t, cap));
+    if (cap > 0) {
+        s = EMIT(g, Tanh, NULL, EMIT(g, Div, NULL, s, emit_scalar(g, t, cap)));
+        s = EMIT(g, Mul, NULL, s, emit_scalar(g, t, cap));
+    }
     shown[1] = s;
     if (may_hide_all(g, n, &sizes)) { /* [..., 1]: is the whole row of the bias -inf? */
         none = EMIT(g, ReduceMax, NULL, bias, emit_ints(g, 1, (int64_t[]){ -1 }));
@@ -358,14 +362,6 @@ static Status infer_rotary(Graph *g, Node *n)
     return infer_like(g, n, 0);
 }
 
-/* Elements from, from + by, ... below `to` along the last of four axes. */
-static ValueId some(Graph *g, ValueId x, int64_t from, int64_t to, int64_t by)
-{
-    return emit(g, &op_Slice, NULL, 5,
-                (ValueId[]){ x, emit_ints(g, 1, (int64_t[]){ from }), emit_ints(g, 1, (int64_t[]){ to }),
-                             emit_ints(g, 1, (int64_t[]){ 3 }), emit_ints(g, 1, (int64_t[]){ by }) });
-}
-
 /* Input i, cosines or sines, as [batch, tokens, 1, half] if `tokens_first`, else as [batch, 1, tokens, half]. */
 static ValueId angles(Graph *g, const Node *n, int i, bool tokens_first)
 {
@@ -391,8 +387,8 @@ static Status lower_rotary(Graph *g, Node *n)
         x = EMIT(g, Reshape, NULL, x, emit_ints(g, 4, (int64_t[]){ 0, 0, h.dim[1], h.dim[3] }));
     cosine = angles(g, n, 1, flat);
     sine = angles(g, n, 2, flat);
-    a = between ? some(g, x, 0, turned, 2) : some(g, x, 0, half, 1);
-    b = between ? some(g, x, 1, turned, 2) : some(g, x, half, turned, 1);
+    a = between ? emit_slice_by(g, x, 3, 0, turned, 2) : emit_slice_by(g, x, 3, 0, half, 1);
+    b = between ? emit_slice_by(g, x, 3, 1, turned, 2) : emit_slice_by(g, x, 3, half, turned, 1);
     real = EMIT(g, Mul, NULL, cosine, a);
     real = EMIT(g, Sub, NULL, real, EMIT(g, Mul, NULL, sine, b));
     imaginary = EMIT(g, Mul, NULL, sine, a);
@@ -407,7 +403,7 @@ static Status lower_rotary(Graph *g, Node *n)
     if (between)
         y = EMIT(g, Reshape, NULL, y, emit_ints(g, 4, (int64_t[]){ 0, 0, flat ? h.dim[1] : shape.dim[2], turned }));
     if (turned < h.dim[3])
-        y = EMIT(g, Concat, last, y, some(g, x, turned, h.dim[3], 1));
+        y = EMIT(g, Concat, last, y, emit_slice_by(g, x, 3, turned, h.dim[3], 1));
     if (flat)
         y = EMIT(g, Reshape, NULL, y, emit_ints(g, 3, (int64_t[]){ 0, 0, shape.dim[2] }));
     if (!g->status)

@@ -44,13 +44,16 @@ static Status cosines(Graph *g, Node *n, double a, double b, double c)
 
     if (!value_const(g, n->in[0]))
         return ST_OK;
-    size = EMIT(g, Reshape, NULL, emit_cast(g, n->in[0], DT_INT64), emit_shape_const(g, &one));
-    places = emit_cast(g, EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, 0), size, emit_scalar(g, DT_INT64, 1)), t);
+    size = emit_cast(g, n->in[0], DT_INT64);
+    size = EMIT(g, Reshape, NULL, size, emit_shape_const(g, &one));
+    places = emit_scalar(g, DT_INT64, 0);
+    places = emit_cast(g, EMIT(g, Range, NULL, places, size, emit_scalar(g, DT_INT64, 1)), t);
     size = emit_cast(g, size, t);
     if (!node_int(n, "periodic"))
         size = EMIT(g, Sub, NULL, size, emit_scalar(g, t, 1));
     angle = EMIT(g, Div, NULL, EMIT(g, Mul, NULL, places, emit_scalar(g, t, 2 * pi)), size);
-    y = EMIT(g, Mul, NULL, EMIT(g, Cos, NULL, angle), emit_scalar(g, t, b));
+    y = EMIT(g, Cos, NULL, angle);
+    y = EMIT(g, Mul, NULL, y, emit_scalar(g, t, b));
     y = EMIT(g, Sub, NULL, emit_scalar(g, t, a), y);
     if (c != 0) {
         ValueId twice = EMIT(g, Cos, NULL, EMIT(g, Mul, NULL, angle, emit_scalar(g, t, 2)));
