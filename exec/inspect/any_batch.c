@@ -173,7 +173,8 @@ static ValueId emit_ints_of(AnyBatch *r, const Tensor *const at[N_SIZES])
         if (step * sizes[2] + tensor_int(plus, i) != x[2])
             return NO_VALUE;
     }
-    n = EMIT(g, Mul, NULL, size_of_batch(r), graph_add_const_nocopy(g, "per_sample", by));
+    n = size_of_batch(r);
+    n = EMIT(g, Mul, NULL, n, graph_add_const_nocopy(g, "per_sample", by));
     n = EMIT(g, Add, NULL, n, graph_add_const_nocopy(g, "rest", plus));
     return emit_cast(g, n, at[0]->dtype);
 }
@@ -238,7 +239,7 @@ static ValueId emit_count(AnyBatch *r, const Tensor *const at[N_SIZES], int axis
     const int64_t from = tensor_int(at[0], 0), step = tensor_int(at[0], 1) - from;
     Shape one = shape_scalar(), as = at[0]->shape;
     const Tensor *end[N_SIZES];
-    ValueId y;
+    ValueId first, y;
 
     for (int k = 0; k < N_SIZES; k++) {
         Tensor *e = tensor_create(r->scratch, DT_INT64, &one);
@@ -257,7 +258,8 @@ static ValueId emit_count(AnyBatch *r, const Tensor *const at[N_SIZES], int axis
     }
     if (!step || !has_value(y = emit_ints_of(r, end)))
         return NO_VALUE;
-    y = EMIT(g, Range, NULL, emit_scalar(g, DT_INT64, (double)from), y, emit_scalar(g, DT_INT64, (double)step));
+    first = emit_scalar(g, DT_INT64, (double)from);
+    y = EMIT(g, Range, NULL, first, y, emit_scalar(g, DT_INT64, (double)step));
     as.dim[axis] = -1;
     if (as.rank > 1)
         y = EMIT(g, Reshape, NULL, y, emit_shape_const(g, &as));

@@ -60,9 +60,10 @@ ValueId formula_lr64(const UpdateRule *f)
 ValueId formula_quotient(Graph *g, const Norms *n, ValueId above, ValueId under)
 {
     const ValueId zero = emit_scalar(g, DT_FLOAT64, 0), one = emit_scalar(g, DT_FLOAT64, 1),
-                  no_w = EMIT(g, Equal, NULL, n->w, zero), no_x = EMIT(g, Equal, NULL, n->x, zero);
+                  no_w = EMIT(g, Equal, NULL, n->w, zero), no_x = EMIT(g, Equal, NULL, n->x, zero),
+                  none = EMIT(g, Or, NULL, no_w, no_x);
 
-    return EMIT(g, Where, NULL, EMIT(g, Or, NULL, no_w, no_x), one, EMIT(g, Div, NULL, above, under));
+    return EMIT(g, Where, NULL, none, one, EMIT(g, Div, NULL, above, under));
 }
 
 ValueId formula_correction(const UpdateRule *f, double beta)
@@ -154,7 +155,8 @@ static void average(UpdateRule *f, double decay)
     Graph *g = f->o->g;
     const ValueId e = formula_state(f, EMA_SUFFIX),
                   first = EMIT(g, Equal, NULL, f->o->step, emit_scalar(g, DT_INT64, 0)),
-                  keep = EMIT(g, Where, NULL, first, emit_scalar(g, DT_FLOAT64, 0), emit_scalar(g, DT_FLOAT64, decay)),
+                  zero = emit_scalar(g, DT_FLOAT64, 0),
+                  keep = EMIT(g, Where, NULL, first, zero, emit_scalar(g, DT_FLOAT64, decay)),
                   take = EMIT(g, Sub, NULL, emit_scalar(g, DT_FLOAT64, 1), keep);
     const ValueId old = F(f, Mul, formula_scalar(f, keep), e);
 

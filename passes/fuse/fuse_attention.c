@@ -445,8 +445,11 @@ static ValueId to_tokens(Graph *g, const Heads *o)
 
     if (g->status)
         return NO_VALUE;
-    if (o->rank == 3 && n[1] == 1)
-        return EMIT(g, Unsqueeze, NULL, permuted(g, o->v, 3, single[o->transposed]), emit_ints(g, 1, (int64_t[]){ 2 }));
+    if (o->rank == 3 && n[1] == 1) {
+        const ValueId v = permuted(g, o->v, 3, single[o->transposed]);
+
+        return EMIT(g, Unsqueeze, NULL, v, emit_ints(g, 1, (int64_t[]){ 2 }));
+    }
     if (o->offset == 0 && steps(o, 3, 1) && steps(o, 1, n[3]) && steps(o, 2, n[1] * n[3]) &&
         steps(o, 0, n[2] * n[1] * n[3]) && shape_numel(value(g, o->base)->shape) == n[0] * n[1] * n[2] * n[3])
         return shaped(g, o->base, SHAPE(n[0], n[2], n[1], n[3]));

@@ -258,7 +258,9 @@ static bool reshape_target(int64_t *list, int n, const Edit *e, const Node *resh
 /* Elements [from, to) of a computed list of integers. */
 static ValueId emit_part(Graph *g, ValueId list, int64_t from, int64_t to)
 {
-    return EMIT(g, Slice, NULL, list, emit_ints(g, 1, &from), emit_ints(g, 1, &to));
+    const ValueId begin = emit_ints(g, 1, &from);
+
+    return EMIT(g, Slice, NULL, list, begin, emit_ints(g, 1, &to));
 }
 
 /* A list that the model computes, perhaps of open sizes, in which element e->at follows the batch: it is divided by b0
@@ -275,8 +277,8 @@ static ValueId computed_element(const Batch *b, const Edit *e, int64_t b0, const
     if (there && tensor_numel(there) == n && tensor_int(there, e->at) == e->size)
         size = rank ? emit_batch(b, e->size / b0) : emit_batch_scalar(b, e->size / b0);
     else {
-        size = EMIT(g, Div, NULL, rank ? emit_part(g, list, e->at, e->at + 1) : list,
-                    emit_scalar(g, DT_INT64, (double)b0));
+        size = rank ? emit_part(g, list, e->at, e->at + 1) : list;
+        size = EMIT(g, Div, NULL, size, emit_scalar(g, DT_INT64, (double)b0));
         size = EMIT(g, Mul, NULL, size, rank ? emit_batch(b, 1) : emit_batch_scalar(b, 1));
     }
     if (e->at > 0)

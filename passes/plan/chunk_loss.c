@@ -286,7 +286,9 @@ static Node *chunk_loss_emit_like(Loss *l, const Node *n, const ValueId *in)
 
 static ValueId emit_rows(Loss *l, ValueId v, int64_t from, int64_t to)
 {
-    return EMIT(l->g, Slice, NULL, v, emit_ints(l->g, 1, &from), emit_ints(l->g, 1, &to));
+    const ValueId begin = emit_ints(l->g, 1, &from);
+
+    return EMIT(l->g, Slice, NULL, v, begin, emit_ints(l->g, 1, &to));
 }
 
 /* The number of targets that are not ignored, which is the denominator. */
@@ -366,8 +368,11 @@ static void gate_hidden(Loss *l, ValueId num)
 
     if (g->status)
         return;
-    if ((rank = value(g, v)->shape->rank))
-        v = EMIT(g, Slice, NULL, v, emit_ints(g, rank, zeros), emit_ints(g, rank, ones));
+    if ((rank = value(g, v)->shape->rank)) {
+        const ValueId begin = emit_ints(g, rank, zeros);
+
+        v = EMIT(g, Slice, NULL, v, begin, emit_ints(g, rank, ones));
+    }
     if (!g->status)
         v = emit_cast(g, emit_reshape(g, v, &scalar), DT_BOOL);
     if (!g->status)

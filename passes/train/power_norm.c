@@ -13,7 +13,7 @@
 ValueId power_norm(Graph *g, int n, const ValueId *grad, double power, DType t)
 {
     const Shape flat = { 1, { -1 } };
-    ValueId *each = ARENA_NEW(g->arena, ValueId, n), largest, sum = NO_VALUE;
+    ValueId *each = ARENA_NEW(g->arena, ValueId, n), largest, all_zero, sum = NO_VALUE;
 
     if (!each) {
         graph_fail_nomem(g);
@@ -35,9 +35,11 @@ ValueId power_norm(Graph *g, int n, const ValueId *grad, double power, DType t)
     if (isinf(power))
         return largest;
     /* if all are zeros the largest counts as 1 */
-    largest = EMIT(g, Where, NULL, EMIT(g, Equal, NULL, largest, emit_scalar(g, t, 0)), emit_scalar(g, t, 1), largest);
+    all_zero = EMIT(g, Equal, NULL, largest, emit_scalar(g, t, 0));
+    largest = EMIT(g, Where, NULL, all_zero, emit_scalar(g, t, 1), largest);
     for (int i = 0; i < n; i++) {
-        const ValueId part = EMIT(g, Pow, NULL, EMIT(g, Div, NULL, each[i], largest), emit_scalar(g, t, power)),
+        const ValueId ratio = EMIT(g, Div, NULL, each[i], largest),
+                      part = EMIT(g, Pow, NULL, ratio, emit_scalar(g, t, power)),
                       s = emit_reduce_sum(g, part, 1, (const int64_t[]){ 0 }, false);
 
         sum = has_value(sum) ? EMIT(g, Add, NULL, sum, s) : s;

@@ -27,13 +27,17 @@ static double eps1(const Adafactor *s, DType t)
 /* t in float64. */
 static ValueId step_number(const OptimizerStep *o)
 {
-    return EMIT(o->g, Add, NULL, emit_cast(o->g, o->step, DT_FLOAT64), emit_scalar(o->g, DT_FLOAT64, 1));
+    const ValueId before = emit_cast(o->g, o->step, DT_FLOAT64);
+
+    return EMIT(o->g, Add, NULL, before, emit_scalar(o->g, DT_FLOAT64, 1));
 }
 
 /* s in float64. */
 static ValueId new_share(const OptimizerStep *o, const Adafactor *s)
 {
-    return EMIT(o->g, Pow, NULL, step_number(o), emit_scalar(o->g, DT_FLOAT64, s->decay));
+    const ValueId t = step_number(o);
+
+    return EMIT(o->g, Pow, NULL, t, emit_scalar(o->g, DT_FLOAT64, s->decay));
 }
 
 /* max(eps2, |w| / sqrt(n)) / max(1, |u| / (sqrt(n) CLIP)) */
@@ -42,8 +46,9 @@ static ValueId adafactor_scale(Graph *g, const void *settings, const Norms *n)
     const Adafactor *s = settings;
     const ValueId root = emit_scalar(g, DT_FLOAT64, sqrt(n->count)),
                   limit = emit_scalar(g, DT_FLOAT64, sqrt(n->count) * s->clip),
-                  above = EMIT(g, Max, NULL, emit_scalar(g, DT_FLOAT64, s->eps2), EMIT(g, Div, NULL, n->w, root)),
-                  under = EMIT(g, Max, NULL, emit_scalar(g, DT_FLOAT64, 1), EMIT(g, Div, NULL, n->x, limit));
+                  eps2 = emit_scalar(g, DT_FLOAT64, s->eps2),
+                  above = EMIT(g, Max, NULL, eps2, EMIT(g, Div, NULL, n->w, root)), one = emit_scalar(g, DT_FLOAT64, 1),
+                  under = EMIT(g, Max, NULL, one, EMIT(g, Div, NULL, n->x, limit));
 
     return EMIT(g, Div, NULL, above, under);
 }
@@ -111,12 +116,13 @@ static ValueId adafactor_direction(const OptimizerStep *o, const void *settings,
     const double eps = eps1(s, o->type);
     const ValueId share = emit_cast(g, new_share(o, s), o->type), squares = EMIT(g, Mul, NULL, grad, grad),
                   rows = next_mean(o, w, "row_var", squares, share, 1),
-                  columns = next_mean(o, w, "col_var", squares, share, 2),
-                  all = EMIT(g, Max, NULL, mean_over(g, rows, 2), direction_number(o, eps));
+                  columns = next_mean(o, w, "col_var", squares, share, 2), mean = mean_over(g, rows, 2),
+                  all = EMIT(g, Max, NULL, mean, direction_number(o, eps));
     /* a row's share of all, times a column's mean */
     ValueId v = EMIT(g, Mul, NULL, EMIT(g, Div, NULL, rows, all), columns);
 
-    v = EMIT(g, Max, NULL, EMIT(g, Sqrt, NULL, v), direction_number(o, eps));
+    v = EMIT(g, Sqrt, NULL, v);
+    v = EMIT(g, Max, NULL, v, direction_number(o, eps));
     return EMIT(g, Div, NULL, grad, v);
 }
 

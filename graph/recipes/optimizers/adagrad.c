@@ -21,7 +21,8 @@ static ValueId rate(UpdateRule *f, double lr_decay)
 
     if (lr_decay == 0)
         return formula_scalar(f, f->o->lr);
-    by = EMIT(g, Mul, NULL, emit_cast(g, f->o->step, DT_FLOAT64), emit_scalar(g, DT_FLOAT64, lr_decay));
+    by = emit_cast(g, f->o->step, DT_FLOAT64);
+    by = EMIT(g, Mul, NULL, by, emit_scalar(g, DT_FLOAT64, lr_decay));
     by = EMIT(g, Add, NULL, by, emit_scalar(g, DT_FLOAT64, 1));
     return formula_scalar(f, EMIT(g, Div, NULL, formula_lr64(f), by));
 }

@@ -27,7 +27,7 @@ static void lamb_formula(UpdateRule *f, const void *settings)
                   c2 = formula_scalar(f, formula_correction(f, s->beta2)),
                   m1 = formula_mean(f, s->beta1, m, f->grad, NO_VALUE),
                   v1 = formula_mean(f, s->beta2, v, f->grad, f->grad), lr = formula_scalar(f, f->o->lr);
-    const ValueId under = F(f, Add, F(f, Sqrt, F(f, Div, v1, c2)), formula_number(f, s->eps));
+    const ValueId root = F(f, Sqrt, F(f, Div, v1, c2)), under = F(f, Add, root, formula_number(f, s->eps));
     ValueId u = F(f, Div, F(f, Div, m1, c1), under);
 
     if (s->weight_decay > 0)

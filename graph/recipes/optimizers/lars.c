@@ -14,10 +14,10 @@ typedef struct {
 static ValueId rate(Graph *g, const void *settings, const Norms *n)
 {
     const Lars *s = settings;
-    const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), n->w);
+    const ValueId decayed = EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->weight_decay), n->w),
+                  under = EMIT(g, Add, NULL, n->x, decayed);
 
-    return formula_quotient(g, n, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), n->w),
-                            EMIT(g, Add, NULL, n->x, decayed));
+    return formula_quotient(g, n, EMIT(g, Mul, NULL, emit_scalar(g, DT_FLOAT64, s->trust), n->w), under);
 }
 
 static void lars_formula(UpdateRule *f, const void *settings)

@@ -106,7 +106,8 @@ static void matrix_formula(UpdateRule *f, const void *settings)
     ValueId w = f->w;
 
     if (s->adam.weight_decay > 0) {
-        const ValueId part = EMIT(g, Mul, NULL, formula_lr64(f), emit_scalar(g, DT_FLOAT64, s->adam.weight_decay));
+        const ValueId lr64 = formula_lr64(f),
+                      part = EMIT(g, Mul, NULL, lr64, emit_scalar(g, DT_FLOAT64, s->adam.weight_decay));
 
         w = F(f, Mul, w, formula_scalar(f, EMIT(g, Sub, NULL, emit_scalar(g, DT_FLOAT64, 1), part)));
     }

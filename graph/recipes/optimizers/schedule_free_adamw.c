@@ -25,7 +25,8 @@ static ValueId share(UpdateRule *f, const ScheduleFree *s)
     Graph *g = f->o->g;
     const ValueId most = formula_shared(f, "lr_max"), sum = formula_shared(f, "weight_sum"),
                   zero = emit_scalar(g, DT_FLOAT64, 0), top = EMIT(g, Max, NULL, most, formula_lr64(f)),
-                  t = EMIT(g, Add, NULL, emit_cast(g, f->o->step, DT_FLOAT64), emit_scalar(g, DT_FLOAT64, 1)),
+                  before = emit_cast(g, f->o->step, DT_FLOAT64),
+                  t = EMIT(g, Add, NULL, before, emit_scalar(g, DT_FLOAT64, 1)),
                   by_step = EMIT(g, Pow, NULL, t, emit_scalar(g, DT_FLOAT64, s->power)),
                   by_rate = EMIT(g, Pow, NULL, top, emit_scalar(g, DT_FLOAT64, s->lr_power)),
                   weight = EMIT(g, Mul, NULL, by_step, by_rate), all = EMIT(g, Add, NULL, sum, weight),

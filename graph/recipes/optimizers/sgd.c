@@ -19,8 +19,8 @@ static ValueId dampened(UpdateRule *f, double dampening, ValueId d)
 {
     Graph *g = f->o->g;
     const ValueId first = EMIT(g, Equal, NULL, f->o->step, emit_scalar(g, DT_INT64, 0)),
-                  share = EMIT(g, Where, NULL, first, emit_scalar(g, DT_FLOAT64, 1),
-                               emit_scalar(g, DT_FLOAT64, 1 - dampening));
+                  one = emit_scalar(g, DT_FLOAT64, 1),
+                  share = EMIT(g, Where, NULL, first, one, emit_scalar(g, DT_FLOAT64, 1 - dampening));
 
     return F(f, Mul, formula_scalar(f, share), d);
 }
@@ -33,7 +33,8 @@ static void sgd_formula(UpdateRule *f, const void *settings)
 
     if (s->momentum > 0) {
         const ValueId d = step, m = formula_state(f, "momentum"), mu = formula_number(f, s->momentum);
-        const ValueId next = F(f, Add, F(f, Mul, mu, m), s->dampening > 0 ? dampened(f, s->dampening, d) : d);
+        const ValueId kept = F(f, Mul, mu, m);
+        const ValueId next = F(f, Add, kept, s->dampening > 0 ? dampened(f, s->dampening, d) : d);
 
         formula_next(f, m, next);
         step = s->nesterov ? F(f, Add, d, F(f, Mul, mu, next)) : next;
