@@ -3,6 +3,7 @@
 #   - library folders neither print nor end the process, and have no assert(0) (graph, passes, exec, kernels);
 #   - no file of the sources is longer than 800 lines, no function of C or CUDA than 60, no TODO stands in them;
 #   - C and CUDA are laid out by .clang-format, and no line of theirs is longer than 120 characters;
+#   - at most one operand of an expression adds to a graph (tests/emission_order.py);
 #   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
 #   - files that comments and pages name are there;
@@ -62,6 +63,8 @@ check 'a macro of more than 8 lines is a template' "$(awk '
     /^#define/ { start = FNR; name = $2 }
     start && !/\\$/ { if (FNR - start + 1 > 8) print FILENAME ":" start ": " FNR - start + 1 " lines: " name; start = 0 }' \
     $(find kernels -maxdepth 1 -name '*.h') $(find kernels/ref kernels/cpu -name '*.[ch]' -o -name '*.inc'))"
+check 'at most one operand of an expression adds to a graph: C does not say which of two runs first' \
+    "$(python3 tests/emission_order.py 2>&1)"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a file begins with what it does' "$(for f in $library $tools; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'two headers share a guard' "$(grep -rhoE '^#ifndef [A-Z0-9_]+_H$' --include='*.h' graph passes exec kernels tools include tests | sort | uniq -d)"
