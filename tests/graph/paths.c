@@ -22,8 +22,11 @@ static Graph *random_graph(uint64_t *at)
     Graph *g = graph_create("g");
     ValueId v[NODES + 1] = { graph_add_input(g, "x", DT_FLOAT32, &s) };
 
-    for (uint32_t i = 0; i < NODES; i++)
-        v[i + 1] = EMIT(g, Add, NULL, v[draw(at, i + 1)], v[draw(at, i + 1)]);
+    for (uint32_t i = 0; i < NODES; i++) {
+        const ValueId a = v[draw(at, i + 1)];
+
+        v[i + 1] = EMIT(g, Add, NULL, a, v[draw(at, i + 1)]);
+    }
     return g;
 }
 

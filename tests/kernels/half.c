@@ -21,7 +21,7 @@ static ValueId constant(Graph *g, DType t, int rows, int columns, const double *
 static void check_product(DType t, const double *a, const double *b, int k, double expected)
 {
     Graph *g = graph_create("half");
-    ValueId y = EMIT(g, MatMul, NULL, constant(g, t, 1, k, a), constant(g, t, k, 1, b));
+    const ValueId row = constant(g, t, 1, k, a), y = EMIT(g, MatMul, NULL, row, constant(g, t, k, 1, b));
     const Tensor **values = ARENA_NEW(g->arena, const Tensor *, g->n_value);
 
     CHECK_OK(g->status);

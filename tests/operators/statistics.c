@@ -545,8 +545,8 @@ static dpx_value mean_of(dpx_node *n, dpx_value x)
 static dpx_status normalise_by_formula(void *user, dpx_node *n)
 {
     const dpx_value dy = dpx_graph_output_gradient(n, 0), centred = emit_two(n, "Sub", dy, mean_of(n, dy)),
-                    square = emit_two(n, "Mul", centred, centred),
-                    moved = emit_two(n, "Add", mean_of(n, square), dpx_graph_number(n, dy, 1e-5));
+                    square = emit_two(n, "Mul", centred, centred), epsilon = dpx_graph_number(n, dy, 1e-5),
+                    moved = emit_two(n, "Add", mean_of(n, square), epsilon);
 
     (void)user;
     return dpx_graph_set_input_gradient(n, 0,

@@ -138,9 +138,9 @@ static void heads(Chain *c)
 static void heads_behind_batch(Chain *c)
 {
     const int w = c->width / 2;
-    const int split = reshape(c, length_first(c), SIZES(c, K(c->length), N(2), K(w)));
+    const int apart = SIZES(c, K(c->length), N(2), K(w)), split = reshape(c, length_first(c), apart);
     const int mixed = attend(c, transpose(c, split, "1,0,2"));
-    const int joined = reshape(c, transpose(c, mixed, "1,0,2"), SIZES(c, K(c->length), N(1), K(2 * w)));
+    const int whole = SIZES(c, K(c->length), N(1), K(2 * w)), joined = reshape(c, transpose(c, mixed, "1,0,2"), whole);
 
     c->v = transpose(c, joined, "1,0,2");
 }
@@ -159,7 +159,7 @@ static void rows(Chain *c)
 /* The same of [length batch, width]. */
 static void rows_by_step(Chain *c)
 {
-    const int flat = reshape(c, length_first(c), SIZES(c, N(c->length), K(c->width)));
+    const int two_axes = SIZES(c, N(c->length), K(c->width)), flat = reshape(c, length_first(c), two_axes);
     const int w = 2 + 2 * (int)draw(c, 2);
     const int y = node(c, "Gemm(%%v%d, %%v%d)", flat, matrix(c, c->width, w));
 
@@ -171,21 +171,24 @@ static void windows(Chain *c)
 {
     const int part = reshape(c, c->v, SIZES(c, N(1), K(c->length / 2), K(2), K(c->width)));
     const int each = reshape(c, part, SIZES(c, N(c->length / 2), K(2), K(c->width)));
+    const int whole = SIZES(c, N(1), K(c->length), K(c->width));
 
-    c->v = reshape(c, attend(c, each), SIZES(c, N(1), K(c->length), K(c->width)));
+    c->v = reshape(c, attend(c, each), whole);
 }
 
 static void groups(Chain *c)
 {
     const int part = reshape(c, c->v, SIZES(c, N(1), K(2), K(-1)));
+    const int whole = SIZES(c, N(1), K(c->length), K(-1));
 
-    c->v = reshape(c, node(c, "Softmax(%%v%d)", part), SIZES(c, N(1), K(c->length), K(-1)));
+    c->v = reshape(c, node(c, "Softmax(%%v%d)", part), whole);
 }
 
 /* The batch is the last axis, and a dense layer multiplies from the left. */
 static void batch_last(Chain *c)
 {
-    const int columns = reshape(c, transpose(c, c->v, "1,2,0"), SIZES(c, K(c->length * c->width), N(1)));
+    const int two_axes = SIZES(c, K(c->length * c->width), N(1));
+    const int columns = reshape(c, transpose(c, c->v, "1,2,0"), two_axes);
     const int y = node(c, "MatMul(%%v%d, %%v%d)", matrix(c, c->width, c->length * c->width), columns);
 
     add_rows(c, transpose(c, y, "1,0"));
@@ -194,7 +197,7 @@ static void batch_last(Chain *c)
 /* [length, batch width] */
 static void joined_width(Chain *c)
 {
-    const int joined = reshape(c, length_first(c), SIZES(c, K(c->length), N(c->width)));
+    const int two_axes = SIZES(c, K(c->length), N(c->width)), joined = reshape(c, length_first(c), two_axes);
     const int y = node(c, "Softmax(%%v%d) {axis=0}", joined);
 
     c->v = transpose(c, reshape(c, y, SIZES(c, K(c->length), N(1), K(c->width))), "1,0,2");
@@ -263,13 +266,14 @@ static void lstm(Chain *c)
 {
     char shape[32];
     const int h = c->width, zero = node(c, "ConstantOfShape(%%v%d)", SIZES(c, K(1), N(1), K(h)));
-    int w, r, state, y;
+    int w, r, to, state, y;
 
     snprintf(shape, sizeof shape, "1,%d,%d", 4 * h, h);
     w = weights(c, shape, 4 * h * h);
     r = weights(c, shape, 4 * h * h);
     snprintf(shape, sizeof shape, "1,1,%d", h);
-    state = expanded(c, weights(c, shape, h), SIZES(c, K(1), N(1), K(h)));
+    to = SIZES(c, K(1), N(1), K(h));
+    state = expanded(c, weights(c, shape, h), to);
     y = node(c, "LSTM(%%v%d, %%v%d, %%v%d, _, _, %%v%d, %%v%d) {hidden_size=%d}", length_first(c), w, r, zero, state,
              h);
     c->v = transpose(c, node(c, "Squeeze(%%v%d, %%v%d)", y, integer(c, 1)), "1,0,2");
@@ -291,8 +295,8 @@ static void resized(Chain *c)
     const int axis = integer(c, 1), picture = node(c, "Unsqueeze(%%v%d, %%v%d)", c->v, axis);
     const int up =
         node(c, "Resize(%%v%d, _, _, %%v%d)", picture, SIZES(c, N(1), K(1), K(2 * c->length), K(2 * c->width)));
-    const int down = node(c, "Resize(%%v%d, _, _, %%v%d) {mode=\"linear\"}", node(c, "Sin(%%v%d)", up),
-                          SIZES(c, N(1), K(1), K(c->length), K(c->width)));
+    const int small = SIZES(c, N(1), K(1), K(c->length), K(c->width));
+    const int down = node(c, "Resize(%%v%d, _, _, %%v%d) {mode=\"linear\"}", node(c, "Sin(%%v%d)", up), small);
 
     c->v = node(c, "Add(%%v%d, %%v%d)", c->v, node(c, "Squeeze(%%v%d, %%v%d)", down, axis));
 }
@@ -308,7 +312,7 @@ static void cropped(Chain *c)
 /* Steps of [length batch, width]: the first and the last as ranges. */
 static void first_and_last(Chain *c)
 {
-    const int flat = reshape(c, length_first(c), SIZES(c, N(c->length), K(c->width)));
+    const int two_axes = SIZES(c, N(c->length), K(c->width)), flat = reshape(c, length_first(c), two_axes);
     const int zero = integer(c, 0), first = node(c, "Slice(%%v%d, %%v%d, %%v%d)", flat, zero, SIZES(c, N(1)));
     const int from = SIZES(c, N(c->length - 1)), to = SIZES(c, N(c->length));
 
@@ -319,7 +323,7 @@ static void first_and_last(Chain *c)
 static void listed(Chain *c)
 {
     const int flat = reshape(c, c->v, SIZES(c, N(c->length), K(c->width)));
-    const int first = node(c, "Mul(%%v%d, %%v%d)", samples(c), integer(c, c->length));
+    const int steps = integer(c, c->length), first = node(c, "Mul(%%v%d, %%v%d)", samples(c), steps);
     const int at = node(c, "Add(%%v%d, %%v%d)", first, integer(c, (int)draw(c, (uint32_t)c->length)));
 
     add_rows(c, node(c, "Gather(%%v%d, %%v%d)", flat, at));
@@ -328,10 +332,11 @@ static void listed(Chain *c)
 /* Two steps of [length batch, width], by a list. */
 static void listed_by_step(Chain *c)
 {
-    const int flat = reshape(c, length_first(c), SIZES(c, N(c->length), K(c->width)));
+    const int two_axes = SIZES(c, N(c->length), K(c->width)), flat = reshape(c, length_first(c), two_axes);
     const int first = samples(c), later = SIZES(c, N((int)draw(c, (uint32_t)c->length - 1) + 1));
     const int list = node(c, "Concat(%%v%d, %%v%d) {axis=0}", node(c, "Add(%%v%d, %%v%d)", first, later), first);
-    const int two = reshape(c, node(c, "Gather(%%v%d, %%v%d)", flat, list), SIZES(c, K(2), N(1), K(c->width)));
+    const int apart = SIZES(c, K(2), N(1), K(c->width));
+    const int two = reshape(c, node(c, "Gather(%%v%d, %%v%d)", flat, list), apart);
 
     add_rows(c, node(c, "ReduceMax(%%v%d, %%v%d) {keepdims=0}", two, integer(c, 0)));
 }
@@ -339,8 +344,8 @@ static void listed_by_step(Chain *c)
 /* x[arange(batch), step] */
 static void listed_pairs(Chain *c)
 {
-    const int of = reshape(c, samples(c), SIZES(c, N(1), K(1)));
-    const int step = expanded(c, integer(c, (int)draw(c, (uint32_t)c->length)), SIZES(c, N(1), K(1)));
+    const int column = SIZES(c, N(1), K(1)), of = reshape(c, samples(c), column);
+    const int to = SIZES(c, N(1), K(1)), step = expanded(c, integer(c, (int)draw(c, (uint32_t)c->length)), to);
     const int at = node(c, "Concat(%%v%d, %%v%d) {axis=1}", of, step);
 
     add_rows(c, node(c, "GatherND(%%v%d, %%v%d)", c->v, at));
@@ -349,9 +354,9 @@ static void listed_pairs(Chain *c)
 /* The same of [length, batch, width], two steps of each sample: x[steps, arange(batch)]. */
 static void listed_pairs_by_step(Chain *c)
 {
-    const int of = reshape(c, samples(c), SIZES(c, N(1), K(1)));
-    const int early = expanded(c, integer(c, 0), SIZES(c, N(1), K(1)));
-    const int late = expanded(c, integer(c, c->length - 1), SIZES(c, N(1), K(1)));
+    const int column = SIZES(c, N(1), K(1)), of = reshape(c, samples(c), column);
+    const int to_early = SIZES(c, N(1), K(1)), early = expanded(c, integer(c, 0), to_early);
+    const int to_late = SIZES(c, N(1), K(1)), late = expanded(c, integer(c, c->length - 1), to_late);
     const int first = node(c, "Concat(%%v%d, %%v%d) {axis=1}", early, of);
     const int two = node(c, "Concat(%%v%d, %%v%d) {axis=1}", first, node(c, "Concat(%%v%d, %%v%d) {axis=1}", late, of));
     const int at = reshape(c, two, SIZES(c, N(1), K(2), K(2)));
@@ -370,7 +375,7 @@ static int chosen_step(Chain *c)
 
 static void chosen(Chain *c)
 {
-    const int of = reshape(c, samples(c), SIZES(c, N(1), K(1)));
+    const int column = SIZES(c, N(1), K(1)), of = reshape(c, samples(c), column);
     const int at = node(c, "Concat(%%v%d, %%v%d) {axis=1}", of, chosen_step(c));
 
     add_rows(c, node(c, "GatherND(%%v%d, %%v%d)", c->v, at));
@@ -380,8 +385,8 @@ static void chosen(Chain *c)
 static void chosen_flat(Chain *c)
 {
     const int flat = reshape(c, c->v, SIZES(c, N(c->length), K(c->width)));
-    const int first = node(c, "Mul(%%v%d, %%v%d)", samples(c), integer(c, c->length));
-    const int step = node(c, "Squeeze(%%v%d, %%v%d)", chosen_step(c), integer(c, 1));
+    const int steps = integer(c, c->length), first = node(c, "Mul(%%v%d, %%v%d)", samples(c), steps);
+    const int one = integer(c, 1), step = node(c, "Squeeze(%%v%d, %%v%d)", chosen_step(c), one);
 
     add_rows(c, node(c, "Gather(%%v%d, %%v%d)", flat, node(c, "Add(%%v%d, %%v%d)", first, step)));
 }
@@ -455,12 +460,15 @@ static bool fits(const Chain *c, int part, FileBatch file)
 
 static void begin(Chain *c, bool mask, bool table)
 {
+    int zero;
+
     fprintf(c->f, "graph \"g\" {\n  input %%x : float32[?,%d,%d]\n", c->length, c->width);
     if (mask)
         fprintf(c->f, "  input %%mask : float32[?,%d]\n", c->length);
     if (table)
         fprintf(c->f, "  input %%table : float32[%d,%d]\n", c->length, c->width);
-    c->batch = node(c, "Gather(%%v%d, %%v%d)", node(c, "Shape(%%x)"), integer(c, 0));
+    zero = integer(c, 0);
+    c->batch = node(c, "Gather(%%v%d, %%v%d)", node(c, "Shape(%%x)"), zero);
     c->v = node(c, "Identity(%%x)");
     if (table)
         c->v = node(c, "Add(%%v%d, %%table)", c->v);
