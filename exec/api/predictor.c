@@ -5,6 +5,7 @@
  * from a trainer waits for the calls under way and holds back new ones while it copies.  Lanes share the model's
  * memory, so that they are made and freed under the lock. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ typedef struct Lane {
     struct Lane *next_made, *next_idle;
     dpx_trainer *trainer;
     dpx_tensor *output; /* [outputs of the model] */
+    bool ran;           /* a call succeeded, whose program has all states */
 } Lane;
 
 struct dpx_predictor {
@@ -31,6 +33,7 @@ struct dpx_predictor {
     pthread_rwlock_t weights; /* read by calls, written by dpx_predictor_take */
     Lane *made, *idle;        /* the last made comes first */
     Lane *first;              /* whose states all have */
+    bool states_known;        /* they are foreseen, or a lane ran */
 };
 
 /* ---- life ---- */
@@ -219,8 +222,9 @@ static Status take_all(dpx_predictor *p, dpx_trainer *t)
 {
     Session *s = p->first->trainer->session;
     const States *have = session_states(s);
-    Status st = session_know_states(s, BUILD_INFER);
+    Status st = p->states_known ? ST_OK : session_know_states(s, BUILD_INFER);
 
+    p->states_known |= !st;
     if (st)
         return status_prefix(st == E_NOMEM ? st : E_INVALID, "dpx_predictor_take: the states are not known before a "
                                                              "first call of dpx_predict");
@@ -268,9 +272,18 @@ static Status take_lane(Lane **out, dpx_predictor *p)
 static void give_lane(dpx_predictor *p, Lane *l)
 {
     pthread_mutex_lock(&p->lock);
+    p->states_known |= l->ran;
     l->next_idle = p->idle;
     p->idle = l;
     pthread_mutex_unlock(&p->lock);
+}
+
+static Status run_lane(Lane *l, const dpx_predictor *p, const dpx_tensor *inputs, int n)
+{
+    const Status st = (Status)dpx_run(l->trainer, inputs, n, l->output, p->model->graph->n_output);
+
+    l->ran |= !st;
+    return st;
 }
 
 /* A map from the model's outputs to copies of them. */
@@ -298,7 +311,6 @@ static Status copy_outputs(dpx_data **out, const Lane *l, int n)
 
 dpx_status dpx_predict(dpx_predictor *p, const dpx_tensor *inputs, int n, dpx_data **outputs)
 {
-    const int n_out = p ? p->model->graph->n_output : 0;
     Lane *l;
     Status st;
 
@@ -306,9 +318,9 @@ dpx_status dpx_predict(dpx_predictor *p, const dpx_tensor *inputs, int n, dpx_da
     NEED(outputs, "outputs");
     pthread_rwlock_rdlock(&p->weights);
     if (!(st = take_lane(&l, p))) {
-        st = (Status)dpx_run(l->trainer, inputs, n, l->output, n_out);
+        st = run_lane(l, p, inputs, n);
         if (!st)
-            st = copy_outputs(outputs, l, n_out);
+            st = copy_outputs(outputs, l, p->model->graph->n_output);
         give_lane(p, l);
     }
     pthread_rwlock_unlock(&p->weights);
@@ -324,7 +336,7 @@ static Status warm(dpx_predictor *p, int callers, const dpx_tensor *inputs, int 
     for (int i = 0; i < callers && !st; i++) {
         if ((st = take_lane(&l, p)))
             break;
-        st = (Status)dpx_run(l->trainer, inputs, n, l->output, p->model->graph->n_output);
+        st = run_lane(l, p, inputs, n);
         l->next_idle = taken;
         taken = l;
     }

@@ -205,6 +205,38 @@ static void test_refused(void)
     dpx_options_free(o);
 }
 
+/* A model whose states are known only once an input has a shape: then weights can be taken. */
+static void test_open_sizes(void)
+{
+    dpx_model *m = model_of_text("graph \"g\" {\n"
+                                 "  input %x : float32[\"N\"=?,\"W\"=?]\n"
+                                 "  const %w : float32[7,2] = {1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}\n"
+                                 "  %y = MatMul(%x, %w)\n"
+                                 "  output \"y\" = %y\n"
+                                 "}\n");
+    dpx_options *o = dpx_options_create();
+    float x[14] = { 1, 2, 3 }, w[14] = { 5, 0, 0, 1 };
+    dpx_tensor in = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { 2, 7 }, .data = x }, y,
+               weight = { .dtype = DPX_FLOAT32, .rank = 2, .dim = { 7, 2 }, .data = w };
+    dpx_predictor *p = NULL;
+    dpx_trainer *t = NULL;
+    dpx_data *out = NULL;
+
+    if (!m || !CHECK_DPX(dpx_trainer_create(&t, m, o, NULL, NULL)) || !CHECK_DPX(dpx_run(t, &in, 1, &y, 1)) ||
+        !CHECK_DPX(dpx_trainer_set_state(t, "w", &weight)) || !CHECK_DPX(dpx_predictor_create(&p, m, NULL, NULL)))
+        return;
+    CHECK_DPX_FAILS(DPX_INVALID, "not known before a first call", dpx_predictor_take(p, t));
+    CHECK_DPX(dpx_predictor_warm(p, 2, &in, 1));
+    CHECK_DPX(dpx_predictor_take(p, t));
+    if (CHECK_DPX(dpx_predict(p, &in, 1, &out)) && CHECK_DPX(dpx_data_view(dpx_data_find(out, "y"), &y)))
+        CU_ASSERT_EQUAL(((const float *)y.data)[0], 5); /* 1 * 5 + 2 * 0 + 3 * 0 */
+    dpx_data_free(out);
+    dpx_predictor_free(p);
+    dpx_trainer_free(t);
+    dpx_model_free(m);
+    dpx_options_free(o);
+}
+
 /* The logits' gradient by the input, weighed by `seed`, with a trainer's weights: by differences of the logits. */
 static void test_gradient(void)
 {
@@ -253,4 +285,4 @@ static void test_gradient(void)
 
 DEFINE_SUITE(predictor, { "bytes of the trainer", test_bytes }, { "outlives the trainer", test_outlives },
              { "threads and training", test_threads }, { "refused", test_refused },
-             { "gradients of outputs", test_gradient });
+             { "sizes that a call tells", test_open_sizes }, { "gradients of outputs", test_gradient });
