@@ -735,8 +735,8 @@ DPX_API void dpx_predictor_free(dpx_predictor *predictor); /* after all calls ha
  * of the predictor, or its states are not known before the first call (dpx_predictor_warm). */
 DPX_API dpx_status dpx_predictor_take(dpx_predictor *predictor, dpx_trainer *trainer) DPX_CHECKED;
 /* The outputs for a batch of inputs, given as in dpx_run, in evaluation mode: a map from names to tensors, to be freed
- * with dpx_data_free.  The bytes are those of dpx_run on the same kind of device.  The first call of new shapes in each
- * of the threads at the same time compiles. */
+ * with dpx_data_free.  The bytes are those of dpx_run on one device of the same kind with one replica.  The first call
+ * of new shapes in each of the threads at the same time compiles. */
 DPX_API dpx_status dpx_predict(dpx_predictor *predictor, const dpx_tensor *inputs, int n,
                                dpx_data **outputs) DPX_CHECKED;
 /* Makes `callers` calls with these inputs, so that later so many at the same time need not compile their shapes. */

@@ -89,7 +89,8 @@ static Status default_options(Options **out, const dpx_trainer *t)
 static Status settle_options(Options *o)
 {
     static const char *const plain[][2] = {
-        { "accumulate", "1" }, { "split", "balanced" }, { "shard", "none" }, { "eval-weights", "trained" }
+        { "accumulate", "1" },    { "split", "balanced" },       { "shard", "none" },
+        { "output-device", "0" }, { "eval-weights", "trained" },
     };
 
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)

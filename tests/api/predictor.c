@@ -78,6 +78,32 @@ static void test_bytes(void)
     check_bytes(means);
 }
 
+/* A trainer on two devices gives its weights to a predictor on one, whose outputs are in one piece. */
+static void check_devices(const char *output_device)
+{
+    const char *const options[] = { "loss=cross-entropy", "threads=1", "devices=cpu*2", output_device, NULL };
+    const char *const one[] = { "loss=cross-entropy", "threads=1", NULL };
+    dpx_trainer *t = make_trainer(options), *same = make_trainer(one);
+    float want[NUMBERS], found[NUMBERS];
+    dpx_predictor *p = NULL;
+    Batch b;
+
+    make_batch(&b, 3);
+    if (!t || !same || !CHECK_DPX(dpx_predictor_create(&p, NULL, t, NULL)))
+        return;
+    run_trainer(same, &b, want); /* both begin with the weights of the file */
+    CU_ASSERT(predict(p, &b, found) && !memcmp(want, found, sizeof want));
+    dpx_predictor_free(p);
+    dpx_trainer_free(same);
+    dpx_trainer_free(t);
+}
+
+static void test_devices(void)
+{
+    check_devices("output-device=1");
+    check_devices("output-device=each");
+}
+
 /* A trainer that has stepped before gives what it has; the predictor outlives it. */
 static void test_outlives(void)
 {
@@ -283,6 +309,7 @@ static void test_gradient(void)
     dpx_trainer_free(t);
 }
 
-DEFINE_SUITE(predictor, { "bytes of the trainer", test_bytes }, { "outlives the trainer", test_outlives },
-             { "threads and training", test_threads }, { "refused", test_refused },
-             { "sizes that a call tells", test_open_sizes }, { "gradients of outputs", test_gradient });
+DEFINE_SUITE(predictor, { "bytes of the trainer", test_bytes }, { "several devices", test_devices },
+             { "outlives the trainer", test_outlives }, { "threads and training", test_threads },
+             { "refused", test_refused }, { "sizes that a call tells", test_open_sizes },
+             { "gradients of outputs", test_gradient });
