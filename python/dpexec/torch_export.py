@@ -66,13 +66,17 @@ def _restore(path: str | os.PathLike[str], module: Any) -> None:
 def to_torch(trainer: Trainer, module: Any) -> list[str]:
     """Writes the trainer's states into the module's parameters and buffers of the same names, and gives the names.
 
-    Raises InvalidArgument for a parameter of the module that the trainer does not have.
+    Raises InvalidArgument for a parameter of the module that the trainer does not have, or has in another shape.
     """
     import torch
     state = trainer.state.info()
     missing = [name for name, _ in module.named_parameters() if name not in state]
     if missing:
         raise InvalidArgument(f"the trainer has no state '{missing[0]}', which is a parameter of the module")
+    for name, tensor in module.named_parameters():
+        if state[name].shape != tuple(tensor.shape):
+            raise InvalidArgument(f"parameter '{name}' is {list(state[name].shape or ())} in the trainer and "
+                                  f"{list(tensor.shape)} in the module")
     written = []
     with torch.no_grad():
         for name, tensor in {**dict(module.named_parameters()), **dict(module.named_buffers())}.items():

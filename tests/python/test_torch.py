@@ -51,3 +51,5 @@ class FromTorch(unittest.TestCase):
         trainer = dpexec.Trainer(model, loss="cross-entropy", batch_size=2, threads=1)
         with self.assertRaisesRegex(dpexec.InvalidArgument, "the trainer has no state '0.weight'"):
             dpexec.to_torch(trainer, nn.Sequential(net))
+        with self.assertRaisesRegex(dpexec.InvalidArgument, "'weight' is .3, 5. in the trainer and .5, 3. in the"):
+            dpexec.to_torch(trainer, nn.Linear(3, 5))
