@@ -12,8 +12,16 @@ import numpy as np
 
 Row = dict[str, Any]
 
-
 _LOGS = ("log", "eval_log")
+
+
+def _finite(value: Any) -> Any:
+    """The value with null in place of numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _flat(row: Row) -> Row:
@@ -44,7 +52,7 @@ class History(Mapping[str, np.ndarray]):
 
     def write(self, path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8") as f:
-            f.writelines(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n" for row in self.rows)
+            f.writelines(json.dumps(_finite(row)) + "\n" for row in self.rows)
 
     def _kind(self, name: str) -> str:
         head = name.split("_")[0]

@@ -1,4 +1,5 @@
 """dpexec.train: the same bytes as the program, the best model, interruption, sources."""
+import math
 import os
 import pathlib
 import shutil
@@ -116,6 +117,14 @@ class Forms(Case):
         data = (self.x.astype(np.float64), y[:, None])
         run = dpexec.train(self.folder / "value.onnx", data, loss="mse", epochs=20, lr=0.05)
         self.assertLess(run.history["train_loss"][-1], 0.1 * run.history["train_loss"][0])
+
+    def test_numbers_that_json_lacks_are_null(self):
+        path = self.folder / "nan.jsonl"
+        dpexec.History([{"step": 1, "eval_loss": math.nan, "eval_table": [[1.5, math.inf]]}]).write(path)
+        self.assertEqual(path.read_text(), '{"step": 1, "eval_loss": null, "eval_table": [[1.5, null]]}\n')
+        again = dpexec.History.read(path)
+        again.write(path)
+        np.testing.assert_array_equal(dpexec.History.read(path)["eval_loss"], [math.nan])
 
     def test_the_report_is_html(self):
         run = dpexec.train(self.mlp, (self.x, self.y), (self.x, self.y), **SETTINGS)
