@@ -70,7 +70,8 @@ def convert(x: np.ndarray, number: int, name: str) -> np.ndarray:
 def _whole(x: np.ndarray, to: np.dtype, name: str) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         out = x.astype(to, order="C")
-    if not np.can_cast(x.dtype, to) and not np.array_equal(out.astype(x.dtype), x):
+    same = np.array_equal(out.astype(x.dtype), x) and np.array_equal(out < 0, x < 0)    # -1 and 255 have the same bits
+    if not np.can_cast(x.dtype, to) and not same:
         raise InvalidArgument(f"'{name}': expected whole numbers that fit {to}, found {x.dtype} that do not")
     return out
 

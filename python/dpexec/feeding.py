@@ -94,31 +94,62 @@ class Feed:
         role = self.role(name)
         return role in (_abi.ROLE_WHOLE, _abi.ROLE_ORDERED) or (role != _abi.ROLE_SAMPLES and length != samples)
 
-    def parts(self, arrays: dict[str, np.ndarray], size: int | None) -> Iterator[dict[str, np.ndarray]]:
-        """Batches of `size` samples in order; all at once with None."""
-        axes = {n: self.axis(n) for n in arrays}
+    def divide(self, lengths: Mapping[str, int]) -> tuple[int, list[str]]:
+        """The number of samples, and the names of the arrays that hold them, by the lengths of their batch axes.
+
+        The target and inputs that are sure to hold samples decide, else the first array.
+        """
+        sure = [n for n in lengths if n == self.target or self.role(n) == _abi.ROLE_SAMPLES]
+        samples = lengths[sure[0] if sure else next(iter(lengths))]
+        return samples, [n for n, length in lengths.items() if not self.is_whole(n, samples, length)]
+
+    def measure(self, arrays: Mapping[str, np.ndarray]) -> tuple[int, dict[str, int]]:
+        """The number of samples, and for each array that holds them the axis, from 0."""
         if not arrays:
             raise InvalidArgument("no arrays are given")
+        axes = {n: self.axis(n) for n in arrays}
         for name, x in arrays.items():
             if x.ndim and not -x.ndim <= axes[name] < x.ndim:
                 raise ShapeError(f"'{name}' has {x.ndim} axes, and its samples lie along axis {axes[name]}")
         lengths = {n: x.shape[axes[n]] if x.ndim else -1 for n, x in arrays.items()}
-        samples = lengths.get(self.target or "", next(iter(lengths.values())))
-        split = [n for n in arrays if not self.is_whole(n, samples, lengths[n])]
-        if size is None or samples <= size or not split:
+        samples, split = self.divide(lengths)
+        for name in split:
+            if lengths[name] != samples:
+                raise ShapeError(f"'{name}' has {max(lengths[name], 0)} samples, expected {samples}")
+        return samples, {n: axes[n] % arrays[n].ndim for n in split if arrays[n].ndim}
+
+    def parts(self, arrays: dict[str, np.ndarray], size: int | None) -> Iterator[dict[str, np.ndarray]]:
+        """Batches of `size` samples in order; all at once with None."""
+        samples, axes = self.measure(arrays)
+        if size is None or samples <= size or not axes:
             yield arrays
             return
         for at in range(0, samples, size):
-            yield {n: np.take(x, range(at, min(at + size, samples)), axes[n]) if n in split else x
+            yield {n: np.take(x, range(at, min(at + size, samples)), axes[n]) if n in axes else x
                    for n, x in arrays.items()}
 
+    def output_axis(self, name: str, shape: Sequence[int], samples: int, axes: Mapping[str, int]) -> int:
+        """The axis of an output that holds the samples of a batch, by the rule of `dpexec run`; -1: none does.
+
+        It is the axis with the name of an input's axis of samples, or else the first, or that of the inputs.  `axes`:
+        the axes of the inputs, as measure gives them.
+        """
+        holds = [k for k, d in enumerate(shape) if d == samples]
+        declared = next((o.shape for o in self.model.outputs if o.name == name), None) or ()
+        names = {i.shape[axes[i.name]] for i in self.model.inputs if i.shape and i.name in axes} - {-1}
+        for k in holds:
+            if len(declared) == len(shape) and isinstance(declared[k], str) and declared[k] in names:
+                return k
+        inner = [k for k in axes.values() if k in holds and k > 0]
+        if 0 in holds and inner:
+            raise InvalidArgument(f"output '{name}': its samples may lie along axis 0 or {inner[0]}, which both have "
+                                  f"{samples} elements: give another batch_size")
+        return 0 if 0 in holds else inner[0] if inner else -1
 
 
 def _is_nested(data: Sequence[Any]) -> bool:
     """Whether a list is one array, written as numbers or lists of numbers."""
     return not isinstance(data, tuple) and bool(data) and not hasattr(data[0], "shape")
-
-
 
 
 # ---- data sets ----
@@ -175,9 +206,8 @@ class ArrayData:
             raise InvalidArgument(f"{what}: no array for '{missing[0]}' (has: {', '.join(given) or 'none'})")
         self.feed, self.arrays = feed, feed.converted({name: given[name] for name in wanted})
         counts = {n: len(x) if x.ndim else -1 for n, x in self.arrays.items()}
-        sure = [n for n in wanted if n == feed.target or feed.role(n) == _abi.ROLE_SAMPLES]
-        self.samples = counts[sure[0] if sure else wanted[0]]
-        self.split = {n: feed.axis(n) for n in wanted if not feed.is_whole(n, self.samples, counts[n])}
+        self.samples, split = feed.divide(counts)
+        self.split = {n: feed.axis(n) for n in split}
         wrong = [n for n in self.split if counts[n] != self.samples]
         if wrong or self.samples < 1:
             one = (wrong or wanted)[0]

@@ -276,8 +276,17 @@ class Trainer:
             parts = list(self._feed.parts(given, self._size(batch_size)))
             outputs = [self._run(part) for part in parts]
         names = list(outputs[0])
-        whole = {n: outputs[0][n] if len(parts) == 1 else _join([o[n] for o in outputs], n) for n in names}
+        whole = outputs[0] if len(parts) == 1 else {n: self._join(n, parts, [o[n] for o in outputs]) for n in names}
         return whole[names[0]] if len(names) == 1 else whole
+
+    def _join(self, name: str, parts: list[dict[str, np.ndarray]], outputs: list[np.ndarray]) -> np.ndarray:
+        """An output of all batches, along its axis of samples."""
+        sizes = [self._feed.measure(part) for part in parts]
+        axes = {self._feed.output_axis(name, y.shape, *size) for y, size in zip(outputs, sizes)}
+        if len(axes) > 1 or -1 in axes:
+            raise InvalidArgument(f"output '{name}' has no axis of samples, so that batches cannot be joined: give "
+                                  f"batch_size={sum(samples for samples, _ in sizes)}")
+        return np.concatenate(outputs, axes.pop())
 
     def _run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         room = len(self.model.outputs)
@@ -313,12 +322,6 @@ class Trainer:
         """Writes the trained model as ONNX, for inference in any runtime."""
         with self._lock:
             check(lib.dpx_trainer_export(self._live, os.fsencode(path)))
-
-
-def _join(parts: list[np.ndarray], name: str) -> np.ndarray:
-    if any(p.ndim == 0 for p in parts):
-        raise InvalidArgument(f"output '{name}' has no axis of samples: give batch_size=None")
-    return np.concatenate(parts)
 
 
 class State(MutableMapping[str, np.ndarray]):

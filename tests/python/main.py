@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of the Python package and prints "N passed, N failed".
 
-    main.py BUILD_DIR [PATTERN]         needs NumPy and ONNX Runtime; those of scikit-learn and torch need these
+    main.py BUILD_DIR [PATTERN]         needs NumPy, onnx and ONNX Runtime; those of scikit-learn and torch need these
 
 $DPEXEC_CC compiles the file that prints layouts of structs.
 """

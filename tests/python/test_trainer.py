@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import numpy as np
+import onnx
 import onnxruntime
 
 import dpexec
@@ -86,6 +87,52 @@ class Steps(Case):
         self.assertEqual(np.trace(found["confusion-matrix"]), (scores.argmax(1) == self.y).sum())
         p = scores.astype(np.float64) - np.log(np.exp(scores.astype(np.float64)).sum(1, keepdims=True))
         self.assertAlmostEqual(found["loss"], -p[np.arange(203), self.y].mean(), 6)
+
+    def network(self, name, nodes, inputs, outputs, **constants):
+        """A trainer that predicts by a graph of ONNX: inputs and outputs {name: (type, shape)}."""
+        info = lambda values: [onnx.helper.make_tensor_value_info(n, t, shape) for n, (t, shape) in values.items()]
+        graph = onnx.helper.make_graph([onnx.helper.make_node(*n, **a) for n, a in nodes], "g", info(inputs),
+                                       info(outputs), [onnx.numpy_helper.from_array(x, n)
+                                                       for n, x in constants.items()])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8),
+                  self.folder / name)
+        return dpexec.Trainer(self.folder / name, threads=1)
+
+    def test_batches_of_arrays_of_unequal_length_are_refused(self):
+        t = self.trainer()
+        for n in (8, 12):
+            self.refused(dpexec.ShapeError, f"'target' has {n} samples, expected 10", t.evaluate, x=self.x[:10],
+                         target=self.y[:n], batch_size=4)
+
+    def test_a_table_is_not_divided(self):
+        """An input of which each sample picks rows is whole, also where it comes first."""
+        t = self.network("table.onnx", [(("Gather", ["table", "i"], ["e"]), {}),
+                                        (("Squeeze", ["e", "one"], ["s"]), {}),
+                                        (("MatMul", ["s", "w"], ["y"]), {})],
+                         {"table": (1, ["rows", 3]), "i": (7, ["N", 1])}, {"y": (1, ["N", 2])},
+                         one=np.array([1]), w=np.ones((3, 2), np.float32))
+        table, rows = np.arange(15, dtype=np.float32).reshape(5, 3), np.arange(10).reshape(10, 1) % 5
+        want = table[rows[:, 0]].sum(1, keepdims=True) * [1, 1]
+        for size in (None, 2, 4):
+            np.testing.assert_array_equal(t.predict(table=table, i=rows, batch_size=size), want)
+
+    def test_batches_are_joined_along_the_output_s_axis_of_samples(self):
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        turn = [(("Transpose", ["x"], ["y"]), {"perm": [1, 0]})]
+        t = self.network("turned.onnx", turn, {"x": (1, ["N", 3])}, {"y": (1, [3, "N"])})
+        for size in (None, 2, 3):
+            np.testing.assert_array_equal(t.predict(x, batch_size=size), x.T)
+        t = self.network("unnamed.onnx", turn, {"x": (1, [None, 3])}, {"y": (1, [3, None])})
+        np.testing.assert_array_equal(t.predict(x), x.T)
+        self.refused(ValueError, "output 'y' has no axis of samples, so that batches cannot be joined: give "
+                     "batch_size=4", t.predict, x, batch_size=2)
+
+    def test_integers_of_the_other_sign_do_not_fit(self):
+        state = self.network("unsigned.onnx", [(("Identity", ["x"], ["y"]), {})], {"x": (12, ["N"])},
+                             {"y": (12, ["N"])})
+        np.testing.assert_array_equal(state.predict(np.array([1, 2], np.int32)), [1, 2])
+        self.refused(ValueError, "'x': expected whole numbers that fit uint32", state.predict,
+                     np.array([-1], np.int32))
 
     def test_exports_compute_the_same_in_onnx_runtime(self):
         t = self.trainer()
