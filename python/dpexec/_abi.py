@@ -72,6 +72,11 @@ _STATUS = {
     "dpx_trainer_create": [_OUT, _HANDLE, _HANDLE, LogFn, c_void_p],
     "dpx_train_step": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
     "dpx_val_step": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
+    "dpx_train_backward": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
+    "dpx_train_update": [_HANDLE, POINTER(Result)],
+    "dpx_train_reset": [_HANDLE],
+    "dpx_trainer_gradient": [_HANDLE, c_char_p, _TENSORS],
+    "dpx_trainer_set_lr": [_HANDLE, c_int, c_double],
     "dpx_trainer_metric": [_HANDLE, POINTER(Metric)],
     "dpx_trainer_metric_at": [_HANDLE, c_int, POINTER(Metric)],
     "dpx_trainer_train_metric_at": [_HANDLE, c_int, POINTER(Metric)],
@@ -117,29 +122,15 @@ _OTHER = {
     "dpx_trainer_state_count": (c_int, [_HANDLE]),
     "dpx_trainer_step_count": (c_int64, [_HANDLE]),
 }
-# Functions that newer libraries have: bound where the library exports them (has()).
-_LATE = {
-    "dpx_train_backward": [_HANDLE, _TENSORS, c_int, POINTER(Result)],
-    "dpx_train_update": [_HANDLE, POINTER(Result)],
-    "dpx_train_reset": [_HANDLE],
-    "dpx_trainer_gradient": [_HANDLE, c_char_p, _TENSORS],
-    "dpx_trainer_set_lr": [_HANDLE, c_int, c_double],
-}
 
 
 def _bind(lib: ctypes.CDLL) -> None:
-    for name, arguments in {**_STATUS, **_LATE}.items():
-        if name in _STATUS or hasattr(lib, name):
-            function = getattr(lib, name)
-            function.restype, function.argtypes = c_int, arguments
+    for name, arguments in _STATUS.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = c_int, arguments
     for name, (result, arguments) in _OTHER.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
-
-
-def has(name: str) -> bool:
-    """Whether the loaded library exports the function."""
-    return hasattr(lib, name)
 
 
 lib = _library.load()

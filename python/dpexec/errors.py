@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from ._abi import has, lib
+from ._abi import lib
 
 
 class Error(Exception):
@@ -82,12 +82,6 @@ def check(status: int) -> None:
         error = _KINDS.get(status, InternalError)(text)
         error.status = status
         raise error
-
-
-def need(function: str, what: str) -> None:
-    """Raises Unsupported where the loaded library lacks a function."""
-    if not has(function):
-        raise Unsupported(f"{what}: this libdpexec lacks {function}; install a newer one")
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> InvalidArgument:

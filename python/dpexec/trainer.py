@@ -16,7 +16,7 @@ import numpy as np
 from . import _abi
 from ._abi import lib
 from ._tensors import array_of, as_array, convert, dtype_of, tensor_of, tensors_of
-from .errors import InvalidArgument, ShapeError, check, need
+from .errors import InvalidArgument, ShapeError, check
 from .feeding import Arrays, Feed
 from .model import Model, TensorInfo, info_of
 from .options import Options
@@ -162,7 +162,6 @@ class Trainer:
 
     def backward(self, batch: Arrays = None, /, **arrays: Any) -> int:
         """Computes the gradients of a batch and adds them to those gathered before; gives the number of samples."""
-        need("dpx_train_backward", "backward")
         result = _abi.Result()
         given = self._arrays(batch, arrays)
         with self._lock:
@@ -171,7 +170,6 @@ class Trainer:
 
     def update(self) -> StepResult:
         """Applies the gradients that backward() has gathered, as one step."""
-        need("dpx_train_update", "update")
         result = _abi.Result()
         with self._lock:
             check(lib.dpx_train_update(self._live, ctypes.byref(result)))
@@ -179,13 +177,11 @@ class Trainer:
 
     def reset(self) -> None:
         """Drops the gradients that backward() has gathered."""
-        need("dpx_train_reset", "reset")
         with self._lock:
             check(lib.dpx_train_reset(self._live))
 
     def gradient(self, parameter: str) -> np.ndarray:
         """The gradient of the mean loss by a parameter over the batches that backward() has gathered."""
-        need("dpx_trainer_gradient", "gradient")
         with self._lock:
             out = np.empty_like(self.state[parameter])
             check(lib.dpx_trainer_gradient(self._live, parameter.encode(), tensor_of(out, parameter)))
@@ -193,7 +189,6 @@ class Trainer:
 
     def set_lr(self, lr: float | None, group: int = 0) -> None:
         """Sets the learning rate of a group for the following steps; None: that of the schedule again."""
-        need("dpx_trainer_set_lr", "set_lr")
         with self._lock:
             check(lib.dpx_trainer_set_lr(self._live, group, math.nan if lr is None else lr))
 
