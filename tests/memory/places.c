@@ -75,7 +75,7 @@ static Status make(char **text, const char *model, const PlanCase *c)
 
 static void try_plan(const char *model, const PlanCase *c)
 {
-    char *expected = NULL, *text = NULL;
+    char *expected = NULL;
 
     n_fresh = 0;
     memory_fail_at(0);
@@ -84,6 +84,7 @@ static void try_plan(const char *model, const PlanCase *c)
         n_fresh = 0;
     memory_watch(NULL);
     for (size_t i = 0; i < n_fresh; i++) {
+        char *text = NULL;
         Status st;
 
         memory_fail_at(fresh[i]);
