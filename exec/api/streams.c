@@ -112,10 +112,16 @@ static Status name_stream(Status st, const char *folder)
 {
     char text[1024], *at;
 
+    if (!st)
+        return ST_OK;
     snprintf(text, sizeof text, "%s", status_message());
-    while ((at = strstr(text, folder)))
-        memmove(at, at + strlen(folder) + 1, strlen(at + strlen(folder)));
-    return st ? FAIL(st, "dpx_trainer_load_from: %s", text) : ST_OK;
+    while ((at = strstr(text, folder))) {
+        const char *rest = at + strlen(folder);
+
+        rest += strspn(rest, "/: ");
+        memmove(at, rest, strlen(rest) + 1);
+    }
+    return FAIL(st, "dpx_trainer_load_from: %s", text);
 }
 
 static Status load_from(dpx_trainer *t, dpx_source_fn *read, void *user, char **note)

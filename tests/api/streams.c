@@ -205,12 +205,13 @@ static dpx_status load(dpx_trainer *u, const Bytes *stream, size_t n)
 
 static void test_damaged(void)
 {
-    dpx_trainer *t = make_trainer(adam), *u = make_trainer(adam);
+    static const char *const other[] = { "loss=cross-entropy", "dtype=float64", "batch-size=6", "threads=1", NULL };
+    dpx_trainer *t = make_trainer(adam), *u = make_trainer(adam), *v = make_trainer(other);
     Bytes stream = { .data = NULL }, text = { .data = NULL }, broken;
     double before;
     int kept = 0;
 
-    if (!t || !u)
+    if (!t || !u || !v)
         return;
     step(t, 1);
     step(u, 9);
@@ -237,6 +238,9 @@ static void test_damaged(void)
         (Bytes){ .data = stream.data, .n = stream.n - 512, .fails = DPX_INTERRUPTED, .fails_at = 4096, .piece = 64 };
     CHECK_DPX_FAILS(DPX_INTERRUPTED, "dpx_trainer_load_from: the caller's function",
                     dpx_trainer_load_from(u, give, &broken, NULL));
+    CHECK_DPX_FAILS(DPX_IO, "dpx_trainer_load_from: the checkpoint is of another run",
+                    load(v, &stream, stream.n - 512));
+    dpx_trainer_free(v);
     before = step(t, 2);
     CHECK_DPX(load(u, &stream, stream.n - 512)); /* none of it has harmed the trainer */
     CU_ASSERT_EQUAL(step(u, 2), before);
