@@ -82,6 +82,8 @@ pack("two_images.tar", [("000000.png", one[0][1]), ("000000.jpeg", one[0][1]), o
 pack("bad_image.tar", one[:2] + [("000001.jpg", b"hello"), ("000001.cls", b"1")] + samples[2][:2])
 broken = json.dumps({"box": {"xy": [1]}}).encode()
 pack("columns.tar", one + [("000001.jpg", one[0][1]), ("000001.json", broken), ("000001.vector.npy", one[4][1])])
+first = json.dumps({"box": {"xy": ["a", 1, 2]}}).encode()
+pack("bad_first.tar", [("0.json", first), ("0.jpg", one[0][1]), ("0.vector.npy", one[4][1])] + one + two)
 pack("outside.tar", [("../x.jpg", one[0][1]), ("../x.cls", b"1")])
 pack("empty.tar", [])
 pack("no_end.tar", sum(samples[:10], []), end=False)

@@ -78,6 +78,8 @@ refused_data 1 "apart.tar: sample '000000' is there twice; the members of a samp
 refused_data 1 "not_int.tar/000000.cls: expected a whole number, as WebDataset has it; names of classes are called txt, found 'cat'" "not_int.tar,size=8"
 refused_data 1 "no_json.tar/000000.json: no JSON" "no_json.tar,size=8,target=json.label"
 refused_data 1 "columns.tar/000001.json: field box.xy has 1 numbers, before it had 2" "columns.tar,size=8,target=json.box.xy"
+refused_data 1 "bad_first.tar/0.json: field box.xy: expected a number, a text, or in a list numbers" "bad_first.tar,size=8,target=json.box.xy"
+says "1 of 3 samples are broken and left out" "$dpexec" data "$DIR/bad_first.tar,size=8,target=json.box.xy" --skip-broken
 refused_data 2 "target: give the field of the JSON object, as in target=json.label" "ten.tar,size=8,target=json"
 refused_data 1 "there is no field color" "ten.tar,size=8,target=json.color"
 refused_data 2 "target: no sample has key 'class' (there are: jpg, cls, json, txt, vector.npy)" "ten.tar,size=8,target=class"

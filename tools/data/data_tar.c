@@ -201,6 +201,11 @@ static Status read_json(Tar *t, int64_t sample, int64_t row, const TarMember *m)
     t->columns = st || t->columns ? t->columns : n;
     for (int i = 0; i < n && !st; i++)
         st = put_value(t, sample, row, i, json_is_array(v) ? json_array_get(v, (size_t)i) : v);
+    if (st && !row) { /* the first whole sample decides how many numbers there are */
+        free(t->label);
+        t->label = NULL;
+        t->columns = 0;
+    }
     json_decref(root);
     return st;
 }
