@@ -287,6 +287,14 @@ def manifests():
     blocks = {"state.digests": {"bytes": len(digests), "xxh3_128": xxh3_128(digests), "block": 16384}}
     put("checkpoint", "blocks.json", json.dumps(whole | {"files": whole["files"] | blocks}))
     put("checkpoint", "other_format.json", json.dumps(whole | {"format": 2, "step": -1}))
+    manifest = json.dumps(whole | {"files": whole["files"] | blocks}).encode()
+    stream = b""
+    for name, content in ("state.safetensors", STATE), ("state.digests", digests), ("manifest.json", manifest):
+        file = tarfile.TarInfo("step-000000007/" + name)
+        file.size = len(content)
+        stream += file.tobuf(tarfile.USTAR_FORMAT) + content + bytes(-len(content) % 512)
+    put("checkpoint", "whole.stream", stream + bytes(512))
+    put("checkpoint", "cut.stream", stream[:1536])
 
 
 # ---- text ----

@@ -27,10 +27,11 @@ export OMP_NUM_THREADS=1
 
 # fuzz NAME: says what it did, and keeps "passed failed" in a file.
 fuzz() {
-    local name=$1 input=$1 log=$scratch/$1.log n status
+    local name=$1 input=$1 log=$scratch/$1.log longest=2048 n status
     [ "$name" = model ] || [ "$name" = interpret ] && input=import
+    [ "$name" != checkpoint ] || longest=5120       # a stream of three files
     mkdir -p "$corpus/$name" "$scratch/files-$name"
-    TMPDIR=$scratch/files-$name timeout $((seconds + 120)) "$build/fuzz_$name" -max_total_time="$seconds" -max_len=2048 -timeout=10 \
+    TMPDIR=$scratch/files-$name timeout $((seconds + 120)) "$build/fuzz_$name" -max_total_time="$seconds" -max_len=$longest -timeout=10 \
         -rss_limit_mb=2048 -malloc_limit_mb=1024 -entropic=0 -dict="tests/fuzz/$input.dict" -print_final_stats=1 \
         -artifact_prefix="$build/$name-" "$corpus/$name" "tests/fuzz/corpus/$input" >"$log" 2>&1
     status=$?
