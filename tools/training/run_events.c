@@ -20,7 +20,7 @@ Status run_events_scalar(void *user, int64_t step, const char *key, double x)
 /* Reads a parameter or its gradient into the tensor. */
 typedef dpx_status ReadParameter(dpx_trainer *t, const char *name, const dpx_tensor *out);
 
-/* Logs the distribution of what is read of a parameter, if there is any; without an event file it is only read. */
+/* Logs the distribution of a parameter, or of its gradient if it has one; without an event file it is only read. */
 static Status log_parameter(Run *r, const dpx_info *of, const char *prefix, ReadParameter *read)
 {
     dpx_tensor t = { .name = of->name, .dtype = of->dtype, .rank = of->rank };
@@ -38,7 +38,7 @@ static Status log_parameter(Run *r, const dpx_info *of, const char *prefix, Read
     if (!st && r->events)
         st = events_histogram(r->events, r->step, tag, &t);
     free(t.data);
-    return st == E_INVALID ? ST_OK : st; /* no loss reaches it */
+    return st == E_INVALID && read == dpx_trainer_gradient ? ST_OK : st; /* no loss reaches the parameter */
 }
 
 /* Logs each parameter of floats, if this process holds them whole. */
