@@ -261,6 +261,70 @@ static void keep(Calls *c)
     }
 }
 
+static dpx_status put(void *file, const void *bytes, size_t n)
+{
+    return fwrite(bytes, 1, n, file) == n ? DPX_OK : DPX_IO;
+}
+
+static dpx_status get(void *file, void *to, size_t room, size_t *n)
+{
+    *n = fread(to, 1, room, file);
+    return DPX_OK;
+}
+
+/* Reads a model from the bytes of a stream, in a block of just their size. */
+static void load_bytes(Calls *c, FILE *f)
+{
+    const int i = slot(c);
+    const long n = ftell(f);
+    char *bytes = malloc((size_t)n + !n);
+
+    MUST(bytes, "memory");
+    rewind(f);
+    MUST(fread(bytes, 1, (size_t)n, f) == (size_t)n, "%ld bytes", n);
+    dpx_model_free(c->model[i]);
+    c->model[i] = NULL;
+    told(dpx_model_load_memory(&c->model[i], bytes, (size_t)n, "stream", c->options[slot(c)], NULL, NULL));
+    free(bytes);
+}
+
+static void stream(Calls *c)
+{
+    dpx_trainer *from = c->trainer[slot(c)], *to = c->trainer[slot(c)];
+    FILE *f = fopen(fuzz_path("stream"), "wb+");
+
+    MUST(f, "%s", fuzz_path("stream"));
+    if (next(c) & 1) {
+        told(dpx_trainer_export_to(from, put, f));
+        load_bytes(c, f);
+    } else {
+        told(dpx_trainer_save_to(from, put, f, "note"));
+        rewind(f);
+        told(dpx_trainer_load_from(to, get, f, NULL));
+    }
+    fclose(f);
+}
+
+static void predict(Calls *c)
+{
+    const dpx_model *m = c->model[slot(c)];
+    dpx_trainer *first = c->trainer[slot(c)], *then = c->trainer[slot(c)];
+    const dpx_options *o = c->options[slot(c)];
+    const unsigned given = next(c); /* bits: model, trainer, options */
+    const int n = make_batch(c);
+    dpx_predictor *p = NULL;
+    dpx_data *out = NULL;
+
+    if (c->trained++ > 6)
+        return;
+    told(dpx_predictor_create(&p, given & 1 ? m : NULL, given & 2 ? first : NULL, given & 4 ? o : NULL));
+    told(dpx_predict(p, c->tensor, n, &out));
+    told(dpx_predictor_take(p, then));
+    told(dpx_predictor_warm(p, (int)(next(c) % 3), c->tensor, n));
+    dpx_data_free(out);
+    dpx_predictor_free(p);
+}
+
 static void make_data(Calls *c)
 {
     const int i = slot(c);
@@ -319,8 +383,9 @@ static void forget(Calls *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const calls[])(Calls *) = { set_option,   load_model, ask_model, create_trainer, step,     run,
-                                              tell_trainer, move_state, keep,      make_data,      use_data, forget };
+    static void (*const calls[])(Calls *) = { set_option, load_model,   ask_model,  create_trainer, step,
+                                              run,        tell_trainer, move_state, keep,           make_data,
+                                              use_data,   forget,       stream,     predict };
     Calls c = { .at = data, .end = data + size };
 
     for (int i = 0; i < MOST_CALLS && c.at < c.end; i++)
