@@ -118,12 +118,20 @@ class Feed:
                 raise ShapeError(f"'{name}' has {max(lengths[name], 0)} samples, expected {samples}")
         return samples, {n: axes[n] % arrays[n].ndim for n in split if arrays[n].ndim}
 
+    def keep_order(self, samples: int) -> None:
+        """Refuses to shuffle or divide samples that an input of the model refers to by their places."""
+        for i in self.model.inputs:
+            if self.role(i.name) == _abi.ROLE_ORDERED:
+                raise InvalidArgument(f"input '{i.name}' tells the samples apart, so all of them are one batch in "
+                                      f"their order: give shuffle=False and batch_size={samples}")
+
     def parts(self, arrays: dict[str, np.ndarray], size: int | None) -> Iterator[dict[str, np.ndarray]]:
         """Batches of `size` samples in order; all at once with None."""
         samples, axes = self.measure(arrays)
         if size is None or samples <= size or not axes:
             yield arrays
             return
+        self.keep_order(samples)
         for at in range(0, samples, size):
             yield {n: np.take(x, range(at, min(at + size, samples)), axes[n]) if n in axes else x
                    for n, x in arrays.items()}

@@ -98,12 +98,14 @@ class _Loop:
         self.batch_size = int(self.options["batch_size"] or 32)
         if isinstance(self.data, ArrayData):
             self.data.shuffle, self.data.drop_last, self.data.seed = shuffle, drop_last, int(self.options["seed"])
-            self._check_order(feed, self.data, shuffle)
+            if shuffle or self.data.samples > self.batch_size:
+                feed.keep_order(self.data.samples)
             self.data.settle(self.batch_size)
         if val is not None:
             self.val = open_data(feed, val, "val")
             if isinstance(self.val, ArrayData):
-                self._check_order(feed, self.val, False)
+                if self.val.samples > self.batch_size:
+                    feed.keep_order(self.val.samples)
                 self.val.batch_size = self.batch_size
         self.accumulate = int(self.options["accumulate"])
         self.across = self.options["accumulate_across_epochs"] == "true"
@@ -124,12 +126,6 @@ class _Loop:
         self.early = False
         self.between = True     # no batch was accumulated after the last step
         self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
-
-    def _check_order(self, feed: Feed, data: ArrayData, shuffled: bool) -> None:
-        for i in self.model.inputs:
-            if feed.role(i.name) == _abi.ROLE_ORDERED and (shuffled or data.samples > self.batch_size):
-                raise InvalidArgument(f"input '{i.name}' tells the samples apart, so all of them are one batch in "
-                                      f"their order: give shuffle=False and batch_size={data.samples}")
 
     def _count(self, epochs: int | None, steps: int | None, drop_last: bool) -> None:
         """Epochs and steps, and the options that follow from them."""

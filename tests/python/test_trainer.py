@@ -127,6 +127,17 @@ class Steps(Case):
         self.refused(ValueError, "output 'y' has no axis of samples, so that batches cannot be joined: give "
                      "batch_size=4", t.predict, x, batch_size=2)
 
+    def test_samples_that_are_told_apart_are_not_divided(self):
+        """Row and column k of an adjacency matrix mean sample k."""
+        t = self.network("adjacency.onnx", [(("MatMul", ["x", "w"], ["h"]), {}), (("MatMul", ["adj", "h"], ["y"]), {})],
+                         {"adj": (1, ["N", "N"]), "x": (1, ["N", 3])}, {"y": (1, ["N", 2])},
+                         w=np.ones((3, 2), np.float32))
+        adj, x = np.eye(6, k=1, dtype=np.float32), np.arange(18, dtype=np.float32).reshape(6, 3)
+        for size in (None, 6):
+            np.testing.assert_array_equal(t.predict(adj=adj, x=x, batch_size=size), adj @ x.sum(1, keepdims=True) * [1, 1])
+        self.refused(ValueError, "input 'adj' tells the samples apart, so all of them are one batch in their order: "
+                     "give shuffle=False and batch_size=6", t.predict, adj=adj, x=x, batch_size=2)
+
     def test_integers_of_the_other_sign_do_not_fit(self):
         state = self.network("unsigned.onnx", [(("Identity", ["x"], ["y"]), {})], {"x": (12, ["N"])},
                              {"y": (12, ["N"])})
