@@ -13,6 +13,7 @@
 #   - subjects of commits are `scope: imperative`, at most 70 characters long (tests/subjects.sh);
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
 cd "$(dirname "$0")/.." || exit 1
+export LC_ALL=C.UTF-8       # lines are measured in characters, also on a machine without a locale
 build=$1
 passed=0
 failed=0
