@@ -10,7 +10,6 @@ pointers are not followed.
 """
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -126,9 +125,8 @@ def clashes(body, adds):
 
 
 def main():
-    patterns = [f"{folder}/*.{end}" for folder in ("graph", "passes", "exec", "tools") for end in ("[ch]", "inc")]
-    names = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    files = {f: read(f) for f in names.split() if (ROOT / f).exists()}
+    sources = (p for folder in ("graph", "passes", "exec", "tools") for p in sorted((ROOT / folder).rglob("*.*")))
+    files = {str(p.relative_to(ROOT)): read(p) for p in sources if p.suffix in (".c", ".h", ".inc")}
     adds = adding(files)
     offences = []
     for f, (text, functions, _) in files.items():
