@@ -20,6 +20,20 @@ from .training import train
 class _Network(BaseEstimator):
     """What both estimators share: the network, its training, and pickling by the trained ONNX file."""
 
+    def __init__(self, hidden: Any = (64,), *, model: Any = None, optimizer: str = "adamw", lr: float | None = 0.01,
+                 alpha: float | None = None, batch_size: int = 32, max_iter: int = 50, random_state: Any = None,
+                 threads: int | None = None, options: dict[str, Any] | None = None) -> None:
+        self.hidden = hidden
+        self.model = model
+        self.optimizer = optimizer
+        self.lr = lr
+        self.alpha = alpha
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.threads = threads
+        self.options = options
+
     def _fit(self, x: np.ndarray, y: np.ndarray, outputs: dict[str, int], loss: str) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._mean, scale = x.mean(0), x.std(0)
@@ -85,20 +99,6 @@ _PARAMETERS = """
 class DpexecClassifier(ClassifierMixin, _Network):
     __doc__ = "A multi-layer perceptron that classifies; labels may be texts.\n" + _PARAMETERS
 
-    def __init__(self, hidden: Any = (64,), *, model: Any = None, optimizer: str = "adamw", lr: float | None = 0.01,
-                 alpha: float | None = None, batch_size: int = 32, max_iter: int = 50, random_state: Any = None,
-                 threads: int | None = None, options: dict[str, Any] | None = None) -> None:
-        self.hidden = hidden
-        self.model = model
-        self.optimizer = optimizer
-        self.lr = lr
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.threads = threads
-        self.options = options
-
     def fit(self, X: Any, y: Any) -> DpexecClassifier:
         """X: [n_samples, n_features].  y: labels [n_samples]."""
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -122,20 +122,6 @@ class DpexecClassifier(ClassifierMixin, _Network):
 
 class DpexecRegressor(RegressorMixin, _Network):
     __doc__ = "A multi-layer perceptron that predicts one number or several.\n" + _PARAMETERS
-
-    def __init__(self, hidden: Any = (64,), *, model: Any = None, optimizer: str = "adamw", lr: float | None = 0.01,
-                 alpha: float | None = None, batch_size: int = 32, max_iter: int = 50, random_state: Any = None,
-                 threads: int | None = None, options: dict[str, Any] | None = None) -> None:
-        self.hidden = hidden
-        self.model = model
-        self.optimizer = optimizer
-        self.lr = lr
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.threads = threads
-        self.options = options
 
     def fit(self, X: Any, y: Any) -> DpexecRegressor:
         """X: [n_samples, n_features].  y: numbers [n_samples] or [n_samples, n_outputs]; they are scaled, too."""
