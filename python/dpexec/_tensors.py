@@ -57,14 +57,15 @@ def as_array(x: Any, name: str = "array") -> np.ndarray:
 
 
 def convert(x: np.ndarray, number: int, name: str) -> np.ndarray:
-    """The array with one of the engine's types, dense.  Numbers that become integers must be whole and fit the type."""
+    """The array with one of the engine's types, dense.  Integers, and numbers that become integers,
+    must be equal in that type; other floats are rounded to it."""
     to = dtype_of(number)
     if x.dtype == to:
         return np.ascontiguousarray(x) if x.ndim else x
     if x.dtype.kind not in "biuf" and x.dtype.name != "bfloat16":
         raise InvalidArgument(f"'{name}': arrays of {x.dtype} cannot be given to a model, which takes {to}")
-    out = x.astype(to, order="C") if to.kind in "fV" else _whole(x, to, name)
-    return out
+    fractions = to.kind in "fV" and x.dtype.kind not in "iu"
+    return x.astype(to, order="C") if fractions else _whole(x, to, name)
 
 
 def _whole(x: np.ndarray, to: np.dtype, name: str) -> np.ndarray:

@@ -127,6 +127,11 @@ class Steps(Case):
         self.refused(ValueError, "output 'y' has no axis of samples, so that batches cannot be joined: give "
                      "batch_size=4", t.predict, x, batch_size=2)
 
+    def test_integers_that_float32_cannot_hold_are_refused(self):
+        t = self.network("floats.onnx", [(("Identity", ["x"], ["y"]), {})], {"x": (1, ["N"])}, {"y": (1, ["N"])})
+        np.testing.assert_array_equal(t.predict(np.array([-(2**24), 2**24])), [-(2**24), 2**24])
+        self.refused(ValueError, "'x': expected whole numbers that fit float32", t.predict, np.array([2**24 + 1]))
+
     def test_samples_that_are_told_apart_are_not_divided(self):
         """Row and column k of an adjacency matrix mean sample k."""
         t = self.network("adjacency.onnx", [(("MatMul", ["x", "w"], ["h"]), {}), (("MatMul", ["adj", "h"], ["y"]), {})],
