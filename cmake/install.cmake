@@ -8,13 +8,15 @@ set_target_properties(libdpexec PROPERTIES OUTPUT_NAME dpexec EXPORT_NAME dpexec
     SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 target_link_libraries(libdpexec PRIVATE $<TARGET_PROPERTY:core,LINK_LIBRARIES>)
 target_include_directories(libdpexec INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-if(NOT DPX_SANITIZE)
-    target_link_options(libdpexec PRIVATE -Wl,--no-undefined)   # sanitizers leave their own symbols to the executable
+if(NOT DPX_SANITIZE)    # sanitizers leave their own symbols to the executable, and export some
+    set(symbols ${CMAKE_SOURCE_DIR}/cmake/libdpexec.map)
+    target_link_options(libdpexec PRIVATE -Wl,--no-undefined -Wl,--version-script=${symbols})
+    set_target_properties(libdpexec PROPERTIES LINK_DEPENDS ${symbols})
 endif()
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/dpexec.h include/dpexec_operators.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_sized.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)

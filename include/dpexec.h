@@ -16,6 +16,11 @@
  * library never prints, exits or keeps global state.  Threads: one thread at a time may use a handle, in the process
  * that made it, not in a fork.  Memory: `const` pointers are lent for the call; the caller frees *out with its _free.
  *
+ * Growth: a program compiled with an older dpexec.h works with a newer library of the same major version.  Later
+ * versions may add functions, constants, and members at the end of dpx_info, dpx_world_options, dpx_device, dpx_result,
+ * dpx_metric, dpx_plan_memory_result and dpx_check_result, whose functions get the caller's size (dpexec_sized.h), and
+ * of structs whose first member is their size.  All other structs stay as they are.
+ *
  * NULL is legal for a handle that is freed, left or aborted, and for an argument whose comment says so.  For any other
  * NULL a function that returns a dpx_status returns DPX_INVALID with a message that names the function and the
  * argument, and changes nothing.  Other functions then return 0 or NULL, or do nothing. */
@@ -37,6 +42,15 @@ extern "C" {
 #define DPX_CHECKED
 #endif
 
+/* A function that is defined in dpexec_sized.h, since it passes the size of a struct that may grow. */
+#define DPX_SIZED static inline
+
+/* The version of this header; dpx_version and dpx_version_number tell the library's. */
+#define DPX_VERSION_MAJOR 0
+#define DPX_VERSION_MINOR 1
+#define DPX_VERSION_PATCH 0
+#define DPX_VERSION_NUMBER (DPX_VERSION_MAJOR * 10000 + DPX_VERSION_MINOR * 100 + DPX_VERSION_PATCH)
+
 #define DPX_MAX_RANK 8
 
 typedef enum {
@@ -54,7 +68,19 @@ typedef enum {
 
 /* The one-line message of this thread's last failure; valid until its next failure. */
 DPX_API const char *dpx_error(void);
-DPX_API const char *dpx_version(void);
+DPX_API const char *dpx_version(void); /* "0.1.0" */
+DPX_API int dpx_version_number(void);  /* DPX_VERSION_NUMBER of the library: 100 is 0.1.0 */
+/* The name of a status in this header, "DPX_INVALID"; "unknown status" for any other number. */
+DPX_API const char *dpx_status_name(dpx_status status);
+/* Functions that the library calls, from any of its threads, for the large memory of the host: parameters, moments and
+ * activations on CPU devices, models, plans, and the tensors of dpx_data.  `alignment` is a power of 2 that divides
+ * `bytes`.  `alloc` returns NULL when there is none: the call ends with DPX_NOMEM, or does without.  Not covered:
+ * temporary copies of a tensor that is read or written, small structs and texts, memory of other libraries (oneDNN,
+ * protobuf-c, OpenMP), of GPUs, and what the caller is to free().  Call it before any function that makes a handle; it
+ * lasts for the process. DPX_INVALID: memory was allocated before, or it was called before. */
+typedef void *dpx_alloc_fn(void *user, size_t alignment, size_t bytes);
+typedef void dpx_release_fn(void *user, void *memory);
+DPX_API dpx_status dpx_set_allocator(dpx_alloc_fn *alloc, dpx_release_fn *release, void *user) DPX_CHECKED;
 
 /* ---- tensors: dense, row-major, in host memory ---- */
 
@@ -128,7 +154,7 @@ typedef struct {
 /* 1: a training step, or part of one, written by dpx_transform, which alone accepts it; nothing trains or runs it. */
 DPX_API int dpx_model_is_step(const dpx_model *model);
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
-DPX_API dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
 /* The file's metadata (metadata_props) of a key; NULL: none.  Trainers export what is set; value NULL removes it. */
 DPX_API const char *dpx_model_metadata(const dpx_model *model, const char *key);
 DPX_API dpx_status dpx_model_set_metadata(dpx_model *model, const char *key, const char *value) DPX_CHECKED;
@@ -255,7 +281,7 @@ typedef struct {
 } dpx_world_options;
 
 /* Connects this process; returns once all are connected.  Later traffic is neither encrypted nor authenticated. */
-DPX_API dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
 DPX_API int dpx_world_size(const dpx_world *world);       /* NULL: 1 */
 DPX_API int dpx_world_rank(const dpx_world *world);       /* NULL: 0 */
 DPX_API int dpx_world_neighbours(const dpx_world *world); /* processes on this machine, with this one; NULL: 1 */
@@ -297,7 +323,7 @@ typedef struct {
 
 /* Fills at most `max` entries, the CPU first, and sets *n to the number of devices.  If no GPU can be used, the CPU is
  * listed, but the status is not DPX_OK and dpx_error() gives the reason (no plug-in, no driver, no GPU). */
-DPX_API dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 
 /* ---- transformation ---- */
 
@@ -326,8 +352,8 @@ typedef struct {
 } dpx_plan_memory_result;
 
 /* Plans the step of a training run with these options as dpx_plan does, and writes nothing. */
-DPX_API dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_model *model,
-                                   const dpx_options *options) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_model *model,
+                                     const dpx_options *options) DPX_CHECKED;
 
 /* ---- golden data ---- */
 
@@ -349,8 +375,8 @@ typedef struct {
  * must satisfy |found - expected| <= 1e-7 + 1e-3 |expected|, or use "atol" and "rtol" of the folder's data.json.  The
  * model runs as in dpx_run, with the devices and precision of `options`, or, with `interpreter` not 0, node by node by
  * the reference kernels.  Fails only when the folder cannot be read; the model's failures are in *out. */
-DPX_API dpx_status dpx_check(const char *folder, const dpx_options *options, int interpreter,
-                             dpx_check_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_check(const char *folder, const dpx_options *options, int interpreter,
+                               dpx_check_result *out) DPX_CHECKED;
 
 /* ---- training ---- */
 
@@ -449,9 +475,9 @@ DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const cha
  * state and use running statistics.  They give predictions, and need neither targets nor inputs that only the model's
  * own losses or scalar outputs read; without these, or without a loss, the loss is NaN, the metric is not measured, and
  * such outputs are missing.  In a world all processes pass the same tensors. */
-DPX_API dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 /* A metric over all batches that val_step, test_step, val_part and test_part measured since dpx_trainer_create or the
  * last restart_metric: the value that one batch of all their samples would give. */
 typedef struct {
@@ -466,14 +492,14 @@ typedef struct {
     double loss;     /* loss over these batches; NaN: none had targets */
     int64_t samples; /* number of samples in these batches */
 } dpx_metric;
-DPX_API dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
-DPX_API dpx_status dpx_trainer_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+DPX_SIZED dpx_status dpx_trainer_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
 /* The same over the batches of training steps whose results were taken.  Each step measures its batch with the
  * parameters before its update and in training mode (batch statistics, dropout).  Log variables are not included.
  * Checkpoints keep the metric, and a run that resumes with the same metric continues it. */
-DPX_API dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
-DPX_API dpx_status dpx_trainer_train_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+DPX_SIZED dpx_status dpx_trainer_train_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_train_metric(dpx_trainer *t);
 /* The part of a batch of `samples` samples that this process takes: [from, to), counted from 0, along the batch axis of
  * every tensor that is split (dpx_batch_splits); from == to when it is empty.  The parts of all processes, by rank,
@@ -506,12 +532,12 @@ DPX_API void dpx_trainer_padding(const dpx_trainer *t, int64_t *positions, int64
  * DPX_SHAPE: a tensor has another number of samples.  DPX_INVALID: the step does not split a tensor that is given in
  * parts ("batch-input" sets the batch axis).  DPX_UNSUPPORTED: shapes depend on data.  A process checks indices and
  * labels of its own part; messages give their positions in the whole batch. */
-DPX_API dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+DPX_SIZED dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                    dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
                                   dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
-                                dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
-                                 dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                   dpx_result *out) DPX_CHECKED;
 
 /* Transforms a batch before a step, for example scales images, or augments them when `training` is 1 (training steps).
  * The thread that calls the step calls it for each replica of this process in turn, also for one without samples.
@@ -526,12 +552,12 @@ DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn 
  * been copied, so the host can prepare the next one.  train_result waits for the oldest step begun whose result was not
  * taken, and gives the result; micro-batches that complete no group have none.  At most two results may be pending,
  * none when a step is called with an `out`.  A failure may show in a later call.  On the CPU a call is a step. */
-DPX_API dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun continue after the call */
 /* Applies the micro-batches accumulated so far, the last, incomplete group of an epoch; no effect when there are none.
  * With "turns" every player's loss then uses the parameters from before the step, since no micro-batch is left for a
  * later player to recompute. */
-DPX_API dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 /* Makes the next batch the last of its accumulated group, however small: train_step then applies the group, with
  * "turns" like a complete one.  No effect without "accumulate".  In a world all processes call it. */
 DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
@@ -542,10 +568,10 @@ DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
  * completes a group.  The result of backward has samples alone; loss, metric and norm of all gathered batches come with
  * update.  reset does not undo running statistics and random numbers of the batches.
  * DPX_INVALID: update without gathered gradients; train_step without "accumulate", save or end_epoch with some. */
-DPX_API dpx_status dpx_train_backward(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_train_backward_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
-                                           dpx_result *out) DPX_CHECKED; /* as dpx_train_part */
-DPX_API dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_backward(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_backward_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                             dpx_result *out) DPX_CHECKED; /* as dpx_train_part */
+DPX_SIZED dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_train_reset(dpx_trainer *t) DPX_CHECKED;
 /* Further results of the following training steps, as a bit mask; 0: none.  OUTPUTS: dpx_result.outputs as evaluations
  * have them, computed in training mode with the parameters before the update; not from a call without `out`, nor from
@@ -608,7 +634,7 @@ DPX_API dpx_status dpx_run_part(dpx_trainer *t, int64_t samples, const dpx_tenso
  * and state_info, get_state, set_state and save give DPX_INVALID, until a step was made.  With "batch-size" they are
  * known from the start. */
 DPX_API int dpx_trainer_state_count(const dpx_trainer *t);
-DPX_API dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out) DPX_CHECKED;
 /* Copy to or from the tensor's data, whose type and shape must be the state's.  In a world all processes set state, or
  * resume, before the same step; the step then begins with rank 0's values everywhere, except for sharded state
  * ("shard"), for which all processes pass the same values.
@@ -713,8 +739,8 @@ DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replic
  * Groups, at most one for each replica, are the parts of the batch, whatever "split"; without groups "split" makes the
  * parts.  Groups are computed as they are or, with "pad-to" step, padded to the largest of the step, each sample with
  * its own value.  In a world all processes pass the whole batch. */
-DPX_API dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
+DPX_SIZED dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
 
 /* ---- inference by many threads ---- */
@@ -756,6 +782,8 @@ DPX_API dpx_status dpx_model_gradient(dpx_model **out, const dpx_model *model, c
  * Used from `options`: "devices", "max-nodes", "plan-memory" and the embedder's operators. */
 DPX_API dpx_status dpx_interpret(dpx_data **outputs, const char *path, const dpx_options *options,
                                  const dpx_data *inputs) DPX_CHECKED;
+
+#include "dpexec_sized.h" /* the functions declared with DPX_SIZED */
 
 #ifdef __cplusplus
 }

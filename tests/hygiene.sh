@@ -10,8 +10,9 @@
 #   - nothing is in the root of the repository but what is named here;
 #   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
+#   - the binary interface is the one that tests/abi.txt and cmake/libdpexec.map store (tests/abi.py);
 #   - subjects of commits are `scope: imperative`, at most 70 characters long (tests/subjects.sh);
-#   - with BUILD_DIR: the library has no variable that can be written but the thread's own.
+#   - with BUILD_DIR: the library has no variable that can be written but the thread's own and the allocator.
 cd "$(dirname "$0")/.." || exit 1
 export LC_ALL=C.UTF-8       # lines are measured in characters, also on a machine without a locale
 build=$1
@@ -134,9 +135,15 @@ if [ -f include/dpexec.h ]; then
     fi
 fi
 
+check 'the binary interface is the one that is stored' "$(python3 tests/abi.py 2>&1)"
+if [ -n "$build" ] && [ -f "$build/libdpexec.so" ]; then
+    check 'the library exports the symbols of cmake/libdpexec.map' "$(python3 tests/abi.py "$build" 2>&1)"
+fi
+
 # Constants with addresses in them are in .data.rel.ro, thread-local variables in .tbss and .tdata.
 if [ -n "$build" ] && [ -f "$build/libcore.a" ] && ! grep -q '^DPX_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
-    check 'two sessions share no variable' "$(objdump -t "$build/libcore.a" | grep -E ' O \.(data|bss)(\.[a-z_0-9]+)?[[:space:]]' | grep -v '\.data\.rel\.ro')"
+    check 'two sessions share no variable' "$(objdump -t "$build/libcore.a" | grep -E ' O \.(data|bss)(\.[a-z_0-9]+)?[[:space:]]' |
+        grep -v '\.data\.rel\.ro\| host_allocator$')"
 fi
 
 printf '\nhygiene: %d passed, %d failed\n' $passed $failed

@@ -11,6 +11,7 @@
 #include "exec/train/attach.h"
 #include "exec/train/options_families.h"
 #include "graph/base/foreign.h"
+#include "graph/base/host_memory.h"
 #include "graph/tensor/strings.h"
 #include "passes/batch_axis.h"
 #include "passes/build_options.h"
@@ -28,6 +29,56 @@ _Static_assert(sizeof(dpx_text) == sizeof(Text) && offsetof(dpx_text, bytes) == 
 const char *dpx_error(void) { return status_message(); }
 
 const char *dpx_version(void) { return DPX_VERSION; }
+
+_Static_assert(DPX_VERSION_NUMBER == DPX_PROJECT_NUMBER, "dpexec.h and CMakeLists.txt have the same version");
+
+int dpx_version_number(void) { return DPX_VERSION_NUMBER; }
+
+const char *dpx_status_name(dpx_status status)
+{
+    static const char *const names[] = { "DPX_OK",    "DPX_NOMEM",  "DPX_INVALID", "DPX_MODEL",    "DPX_UNSUPPORTED",
+                                         "DPX_SHAPE", "DPX_DEVICE", "DPX_IO",      "DPX_INTERNAL", "DPX_INTERRUPTED" };
+
+    return (int)status <= 0 && (int)status > -(int)(sizeof names / sizeof *names) ? names[-(int)status]
+                                                                                  : "unknown status";
+}
+
+/* ---- arguments ---- */
+
+/* Length of a function's name without "_sized", which callers in C do not write. */
+static int name_length(const char *function)
+{
+    static const char sized[] = "_sized";
+    const size_t n = strlen(function), end = sizeof sized - 1;
+
+    return (int)(n > end && !strcmp(function + n - end, sized) ? n - end : n);
+}
+
+Status api_missing(const char *function, const char *argument)
+{
+    return FAIL(E_INVALID, "%.*s: %s is NULL", name_length(function), function, argument);
+}
+
+Status api_check_size(const char *function, size_t size, const char *type)
+{
+    if (size && size <= 1 << 16)
+        return ST_OK;
+    return FAIL(E_INVALID, "%.*s: size is %zu, expected sizeof(%s)", name_length(function), function, size, type);
+}
+
+void api_give(void *out, size_t size, const void *made, size_t own)
+{
+    memcpy(out, made, size < own ? size : own);
+    if (size > own)
+        memset((char *)out + own, 0, size - own);
+}
+
+dpx_status dpx_set_allocator(dpx_alloc_fn *alloc, dpx_release_fn *release, void *user)
+{
+    NEED(alloc, "alloc");
+    NEED(release, "release");
+    return (dpx_status)host_set_allocator(alloc, release, user);
+}
 
 /* ---- tensors ---- */
 
@@ -429,25 +480,29 @@ static int64_t rows_selected(const Graph *g, ValueId input)
     return least;
 }
 
-dpx_status dpx_model_info(const dpx_model *m, dpx_kind kind, int index, dpx_info *out)
+dpx_status dpx_model_info_sized(const dpx_model *m, dpx_kind kind, int index, dpx_info *out, size_t size)
 {
+    dpx_info info;
     int count;
     ValueId v;
 
     NEED(m, "model");
     NEED(out, "out");
+    NEED_SIZE(size, dpx_info);
     if (kind != DPX_INPUT && kind != DPX_OUTPUT && kind != DPX_STATE)
         return (dpx_status)FAIL(E_INVALID, "dpx_model_info: kind %d is not one of dpx_kind", (int)kind);
     if (!has_value(v = nth_value(m, kind, index, &count)))
         return (dpx_status)FAIL(E_INVALID, "index %d of %d", index, count);
     if (kind == DPX_STATE)
-        api_info(out, value(m->states, v)->name, value(m->states, v));
+        api_info(&info, value(m->states, v)->name, value(m->states, v));
     else
-        api_info(out, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name, value(m->graph, v));
+        api_info(&info, kind == DPX_OUTPUT ? m->graph->output[index].name : value(m->graph, v)->name,
+                 value(m->graph, v));
     if (kind == DPX_OUTPUT)
-        add_declared(out, onnx_model_output(m->onnx, out->name));
+        add_declared(&info, onnx_model_output(m->onnx, info.name));
     if (kind == DPX_INPUT && dtype_is_int(value(m->graph, v)->dtype))
-        out->rows = rows_selected(m->graph, v);
+        info.rows = rows_selected(m->graph, v);
+    GIVE(out, size, info);
     return DPX_OK;
 }
 

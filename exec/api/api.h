@@ -32,11 +32,24 @@ struct dpx_world {
 };
 
 /* A pointer that a function of dpexec.h cannot do without; `name`: what the header calls it. */
-#define NEED(p, name)                                                               \
-    do {                                                                            \
-        if (!(p))                                                                   \
-            return (dpx_status)FAIL(E_INVALID, "%s: %s is NULL", __func__, (name)); \
+#define NEED(p, name)                                         \
+    do {                                                      \
+        if (!(p))                                             \
+            return (dpx_status)api_missing(__func__, (name)); \
     } while (0)
+Status api_missing(const char *function, const char *argument) CHECKED;
+
+/* The size of a struct that may grow, as the caller has it (include/dpexec_sized.h). */
+#define NEED_SIZE(size, type)                                        \
+    do {                                                             \
+        const Status bad_ = api_check_size(__func__, (size), #type); \
+        if (bad_)                                                    \
+            return (dpx_status)bad_;                                 \
+    } while (0)
+Status api_check_size(const char *function, size_t size, const char *type) CHECKED;
+/* Copies `made` of `own` bytes to the caller's struct of `size` bytes, of which members unknown here become zero. */
+void api_give(void *out, size_t size, const void *made, size_t own);
+#define GIVE(out, size, made) api_give((out), (size), &(made), sizeof(made))
 
 /* Was the model loaded with the graphs that the options name, and the values that they give inputs? */
 Status model_check_attached(const dpx_model *m, const Options *o) CHECKED;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/host_memory.h"
 #include "graph/tensor/strings.h"
 
 Status data_create(dpx_data **out, dpx_data_kind kind, int n)
@@ -37,7 +38,7 @@ static Status create_tensor(dpx_data **out, DType dtype, const Shape *shape)
     TRY(data_create(&d, DPX_DATA_TENSOR, 0));
     d->tensor = (Tensor){ dtype, *shape, NULL };
     bytes = (tensor_bytes(&d->tensor) + 64) / 64 * 64;
-    if (!(d->tensor.data = aligned_alloc(64, bytes))) {
+    if (!(d->tensor.data = host_alloc(64, bytes))) {
         data_release(d);
         return FAIL(E_NOMEM, "no memory for a tensor of %zu bytes", bytes);
     }
@@ -90,7 +91,7 @@ void data_release(const dpx_data *shared)
     free(d->key);
     free(d->samples);
     free(d->padding);
-    free(d->tensor.data);
+    host_free(d->tensor.data);
     arena_free(d->texts);
     free(d);
 }

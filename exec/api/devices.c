@@ -40,9 +40,10 @@ static Status describe_gpu(dpx_device *out, const Runtime *r, int index)
     return ST_OK;
 }
 
-static Status list_gpus(dpx_device *out, int max, int *n)
+static Status list_gpus(char *out, int max, int *n, size_t size)
 {
     const Runtime *r;
+    dpx_device device;
     int gpus = 0;
 
     TRY(plugin_cuda(&r));
@@ -50,22 +51,28 @@ static Status list_gpus(dpx_device *out, int max, int *n)
     if (!gpus)
         return FAIL(E_DEVICE, "the driver knows no GPU");
     for (int i = 0; i < gpus; i++, ++*n)
-        if (*n < max)
-            TRY(describe_gpu(&out[*n], r, i));
+        if (*n < max) {
+            TRY(describe_gpu(&device, r, i));
+            GIVE(out + (size_t)*n * size, size, device);
+        }
     return ST_OK;
 }
 
-dpx_status dpx_devices(dpx_device *out, int max, int *n)
+dpx_status dpx_devices_sized(dpx_device *out, int max, int *n, size_t size)
 {
+    dpx_device cpu;
+
     NEED(n, "n");
+    NEED_SIZE(size, dpx_device);
     if (max < 0)
         return (dpx_status)FAIL(E_INVALID, "dpx_devices: max is %d", max);
     if (max) {
         NEED(out, "out");
-        describe_cpu(out);
+        describe_cpu(&cpu);
+        GIVE(out, size, cpu);
     }
     *n = 1;
-    return (dpx_status)list_gpus(out, max, n);
+    return (dpx_status)list_gpus((char *)out, max, n, size);
 }
 
 static Status devices_measure(Cluster *out, const Options *o)

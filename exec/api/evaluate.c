@@ -63,42 +63,48 @@ static Status evaluate(dpx_trainer *t, const dpx_tensor *batch, int n, const int
 }
 
 static dpx_status evaluate_and_report(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
-                                      dpx_result *out)
+                                      dpx_result *out, size_t size)
 {
     dpx_result r = { 0 };
     Status st = trainer_share_failure(t, evaluate(t, batch, n, samples, &r));
 
     if (!st)
-        *out = r;
+        GIVE(out, size, r);
     return (dpx_status)st;
 }
 
-dpx_status dpx_val_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+dpx_status dpx_val_step_sized(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_report(t, batch, n, NULL, out);
+    NEED_SIZE(size, dpx_result);
+    return evaluate_and_report(t, batch, n, NULL, out, size);
 }
 
-dpx_status dpx_val_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+dpx_status dpx_val_part_sized(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out,
+                              size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_report(t, part, n, &samples, out);
+    NEED_SIZE(size, dpx_result);
+    return evaluate_and_report(t, part, n, &samples, out, size);
 }
 
-dpx_status dpx_test_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+dpx_status dpx_test_step_sized(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_report(t, batch, n, NULL, out);
+    NEED_SIZE(size, dpx_result);
+    return evaluate_and_report(t, batch, n, NULL, out, size);
 }
 
-dpx_status dpx_test_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+dpx_status dpx_test_part_sized(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out,
+                               size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return evaluate_and_report(t, part, n, &samples, out);
+    NEED_SIZE(size, dpx_result);
+    return evaluate_and_report(t, part, n, &samples, out, size);
 }
 
 /* ---- inference ---- */

@@ -205,7 +205,7 @@ static dpx_status grouped_begin(GivenGroups **out, dpx_trainer *t, const dpx_dat
     return DPX_OK;
 }
 
-dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
+dpx_status dpx_train_data_sized(dpx_trainer *t, const dpx_data *batch, dpx_result *out, size_t size)
 {
     GivenGroups *b;
     dpx_status st;
@@ -214,12 +214,12 @@ dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out
     NEED(batch, "batch");
     if ((st = grouped_begin(&b, t, batch)))
         return st;
-    st = dpx_train_step(t, b->tensor, b->n, out);
+    st = dpx_train_step_sized(t, b->tensor, b->n, out, size);
     grouped_end(b, t);
     return st;
 }
 
-dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
+dpx_status dpx_val_data_sized(dpx_trainer *t, const dpx_data *batch, dpx_result *out, size_t size)
 {
     GivenGroups *b;
     dpx_status st;
@@ -228,7 +228,7 @@ dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out)
     NEED(batch, "batch");
     if ((st = grouped_begin(&b, t, batch)))
         return st;
-    st = dpx_val_step(t, b->tensor, b->n, out);
+    st = dpx_val_step_sized(t, b->tensor, b->n, out, size);
     grouped_end(b, t);
     return st;
 }

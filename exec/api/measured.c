@@ -150,7 +150,7 @@ static void give_value(dpx_metric *out, const dpx_trainer *t, const Measured *of
 }
 
 /* Gives metric `index` of the options; a trainer without metrics has one that is never measured. */
-static Status give_metric(dpx_metric *out, const dpx_trainer *t, const Measured *m, int index, const char *function)
+static Status read_metric(dpx_metric *out, const dpx_trainer *t, const Measured *m, int index, const char *function)
 {
     const int n = metric_count(recipes_of(t));
 
@@ -163,40 +163,53 @@ static Status give_metric(dpx_metric *out, const dpx_trainer *t, const Measured 
     return ST_OK;
 }
 
-static Status give_evaluated(dpx_metric *out, const dpx_trainer *t, int index, const char *function)
+/* Gives the caller metric `index` of evaluations, or of training steps (`trained`). */
+static dpx_status give_metric(dpx_metric *out, size_t size, const dpx_trainer *t, int index, bool trained,
+                              const char *function)
 {
-    TRY(give_metric(out, t, &t->measured, index, function));
-    out->log = t->log_values.all;
-    out->n_log = t->log_values.n_all;
-    return ST_OK;
+    dpx_metric m;
+    Status st = read_metric(&m, t, trained ? &t->trained : &t->measured, index, function);
+
+    if (st)
+        return (dpx_status)st;
+    if (!trained) {
+        m.log = t->log_values.all;
+        m.n_log = t->log_values.n_all;
+    }
+    GIVE(out, size, m);
+    return DPX_OK;
 }
 
-dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out)
+dpx_status dpx_trainer_metric_sized(const dpx_trainer *t, dpx_metric *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return (dpx_status)give_evaluated(out, t, 0, __func__);
+    NEED_SIZE(size, dpx_metric);
+    return give_metric(out, size, t, 0, false, "dpx_trainer_metric");
 }
 
-dpx_status dpx_trainer_metric_at(const dpx_trainer *t, int index, dpx_metric *out)
+dpx_status dpx_trainer_metric_at_sized(const dpx_trainer *t, int index, dpx_metric *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return (dpx_status)give_evaluated(out, t, index, __func__);
+    NEED_SIZE(size, dpx_metric);
+    return give_metric(out, size, t, index, false, "dpx_trainer_metric_at");
 }
 
-dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out)
+dpx_status dpx_trainer_train_metric_sized(const dpx_trainer *t, dpx_metric *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return (dpx_status)give_metric(out, t, &t->trained, 0, __func__);
+    NEED_SIZE(size, dpx_metric);
+    return give_metric(out, size, t, 0, true, "dpx_trainer_train_metric");
 }
 
-dpx_status dpx_trainer_train_metric_at(const dpx_trainer *t, int index, dpx_metric *out)
+dpx_status dpx_trainer_train_metric_at_sized(const dpx_trainer *t, int index, dpx_metric *out, size_t size)
 {
     NEED(t, "trainer");
     NEED(out, "out");
-    return (dpx_status)give_metric(out, t, &t->trained, index, __func__);
+    NEED_SIZE(size, dpx_metric);
+    return give_metric(out, size, t, index, true, "dpx_trainer_train_metric_at");
 }
 
 void dpx_trainer_restart_train_metric(dpx_trainer *t)

@@ -47,14 +47,19 @@ dpx_status dpx_plan(const dpx_model *m, const dpx_options *options, dpx_write_fn
     return (dpx_status)st;
 }
 
-dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_model *m, const dpx_options *options)
+dpx_status dpx_plan_memory_sized(dpx_plan_memory_result *out, const dpx_model *m, const dpx_options *options,
+                                 size_t size)
 {
+    dpx_plan_memory_result result;
     Status st;
 
     NEED(out, "out");
     NEED(m, "model");
     NEED(options, "options");
-    if ((st = model_check_attached(m, (const Options *)options)))
-        return (dpx_status)st;
-    return (dpx_status)plan_shares(&out->host, &out->accelerator, m->graph, (const Options *)options);
+    NEED_SIZE(size, dpx_plan_memory_result);
+    if (!(st = model_check_attached(m, (const Options *)options)))
+        st = plan_shares(&result.host, &result.accelerator, m->graph, (const Options *)options);
+    if (!st)
+        GIVE(out, size, result);
+    return (dpx_status)st;
 }

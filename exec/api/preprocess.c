@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/api/trainer.h"
+#include "graph/base/host_memory.h"
 #include "passes/build_options.h"
 #include "passes/options/replicas.h"
 #include "passes/partition/place.h"
@@ -23,7 +24,7 @@ struct Preprocess {
 void preprocess_free(Preprocess *p)
 {
     for (int i = 0; p && i < MAX_BATCH_TENSORS; i++)
-        free(p->made[i].tensor.data);
+        host_free(p->made[i].tensor.data);
     free(p);
 }
 
@@ -86,8 +87,8 @@ static Status preprocess_make_room(NamedTensor *made, const char *name, const Te
     if (axis >= 0)
         all.shape.dim[axis] = samples;
     TRY(shape_check(&all.shape, dtype_size(all.dtype)));
-    free(made->tensor.data);
-    all.data = aligned_alloc(64, (tensor_bytes(&all) + 64) / 64 * 64);
+    host_free(made->tensor.data);
+    all.data = host_alloc(64, (tensor_bytes(&all) + 64) / 64 * 64);
     *made = (NamedTensor){ name, all };
     return all.data ? ST_OK : FAIL_NOMEM();
 }

@@ -44,22 +44,25 @@ int dpx_trainer_state_count(const dpx_trainer *t)
 
 int64_t dpx_trainer_step_count(const dpx_trainer *t) { return t ? t->step : 0; }
 
-dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
+dpx_status dpx_trainer_state_info_sized(const dpx_trainer *t, int index, dpx_info *out, size_t size)
 {
     const int n = dpx_trainer_state_count(t);
     const State *s;
+    dpx_info info;
     Status st;
 
     NEED(t, "trainer");
     NEED(out, "out");
+    NEED_SIZE(size, dpx_info);
     if ((st = trainer_know_states((dpx_trainer *)(uintptr_t)t)))
         return (dpx_status)st;
     if (index < 0 || index >= n)
         return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, n);
     s = states_at(session_states(t->session), index);
-    *out =
+    info =
         (dpx_info){ .name = s->name, .dtype = (dpx_dtype)s->dtype, .rank = s->shape.rank, .trainable = s->trainable };
-    memcpy(out->dim, s->shape.dim, sizeof out->dim);
+    memcpy(info.dim, s->shape.dim, sizeof info.dim);
+    GIVE(out, size, info);
     return DPX_OK;
 }
 

@@ -256,40 +256,46 @@ static void report_progress(const dpx_trainer *t, const dpx_result *r)
 }
 
 static dpx_status step_and_report(dpx_trainer *t, const dpx_tensor *batch, int n, const int64_t *samples,
-                                  dpx_result *out, bool alone)
+                                  dpx_result *out, size_t size, bool alone)
 {
     dpx_result r;
     Status st = trainer_share_failure(t, train_step(t, batch, n, samples, out ? &r : NULL, alone));
 
     if (st || !out)
         return (dpx_status)st;
-    *out = r;
+    GIVE(out, size, r);
     report_progress(t, &r);
     return DPX_OK;
 }
 
-dpx_status dpx_train_step(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+dpx_status dpx_train_step_sized(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
-    return step_and_report(t, batch, n, NULL, out, false);
+    NEED_SIZE(size, dpx_result);
+    return step_and_report(t, batch, n, NULL, out, size, false);
 }
 
-dpx_status dpx_train_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+dpx_status dpx_train_part_sized(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out,
+                                size_t size)
 {
     NEED(t, "trainer");
-    return step_and_report(t, part, n, &samples, out, false);
+    NEED_SIZE(size, dpx_result);
+    return step_and_report(t, part, n, &samples, out, size, false);
 }
 
-dpx_status dpx_train_backward(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out)
+dpx_status dpx_train_backward_sized(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
-    return step_and_report(t, batch, n, NULL, out, true);
+    NEED_SIZE(size, dpx_result);
+    return step_and_report(t, batch, n, NULL, out, size, true);
 }
 
-dpx_status dpx_train_backward_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n, dpx_result *out)
+dpx_status dpx_train_backward_part_sized(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
+                                         dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
-    return step_and_report(t, part, n, &samples, out, true);
+    NEED_SIZE(size, dpx_result);
+    return step_and_report(t, part, n, &samples, out, size, true);
 }
 
 dpx_status dpx_trainer_close_group(dpx_trainer *t)
@@ -313,41 +319,43 @@ dpx_status dpx_train_reset(dpx_trainer *t)
     return DPX_OK;
 }
 
-dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out)
+dpx_status dpx_train_update_sized(dpx_trainer *t, dpx_result *out, size_t size)
 {
     NEED(t, "trainer");
     if (!t->pending)
         return (dpx_status)FAIL(E_INVALID,
                                 "dpx_train_update: no gradients are gathered: call dpx_train_backward first");
-    return dpx_train_flush(t, out);
+    return dpx_train_flush_sized(t, out, size);
 }
 
-dpx_status dpx_train_flush(dpx_trainer *t, dpx_result *out)
+dpx_status dpx_train_flush_sized(dpx_trainer *t, dpx_result *out, size_t size)
 {
     dpx_result r;
     Status st;
 
     NEED(t, "trainer");
+    NEED_SIZE(size, dpx_result);
     st = trainer_share_failure(t, flush(t, out ? &r : NULL));
     if (st || !out)
         return (dpx_status)st;
-    *out = r;
+    GIVE(out, size, r);
     if (r.updated)
         report_progress(t, &r);
     return DPX_OK;
 }
 
-dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out)
+dpx_status dpx_train_result_sized(dpx_trainer *t, dpx_result *out, size_t size)
 {
     dpx_result r;
     Status st;
 
     NEED(t, "trainer");
     NEED(out, "out");
+    NEED_SIZE(size, dpx_result);
     st = trainer_share_failure(t, take_result(t, &r));
     if (st)
         return (dpx_status)st;
-    *out = r;
+    GIVE(out, size, r);
     report_progress(t, &r);
     return DPX_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "exec/api/api.h"
+#include "exec/operators/operators.h"
 #include "graph/ops/unary.gen.h"
 
 static const double PATIENCE = 300; /* seconds */
@@ -14,7 +15,7 @@ static void hand_on(void *user, const char *line)
     o->log(o->log_user, DPX_LOG_WARNING, line);
 }
 
-dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
+dpx_status dpx_world_join_sized(dpx_world **out, const dpx_world_options *options, size_t size)
 {
     dpx_world_options given;
     WorldOptions own;
@@ -23,15 +24,17 @@ dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options)
 
     NEED(out, "out");
     NEED(options, "options");
-    given = *options;
-    own = (WorldOptions){ .size = options->size,
-                          .rank = options->rank,
-                          .rendezvous = options->rendezvous,
-                          .timeout = options->timeout != 0 ? options->timeout : PATIENCE,
-                          .secret = options->secret,
-                          .mpi = options->mpi,
-                          .mpi_comm = options->mpi_comm,
-                          .log = options->log ? hand_on : NULL,
+    NEED_SIZE(size, dpx_world_options);
+    if ((st = operators_take_sized(&given, sizeof given, options, size, "dpx_world_options")))
+        return (dpx_status)st;
+    own = (WorldOptions){ .size = given.size,
+                          .rank = given.rank,
+                          .rendezvous = given.rendezvous,
+                          .timeout = given.timeout != 0 ? given.timeout : PATIENCE,
+                          .secret = given.secret,
+                          .mpi = given.mpi,
+                          .mpi_comm = given.mpi_comm,
+                          .log = given.log ? hand_on : NULL,
                           .log_user = &given };
     if (own.mpi_comm && !own.mpi)
         return (dpx_status)FAIL(E_INVALID, "mpi_comm: the library that it belongs to is missing: mpi");

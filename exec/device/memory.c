@@ -8,7 +8,9 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-enum { HUGE_FROM = 2 << 20 };
+#include "graph/base/host_memory.h"
+
+enum { HUGE_FROM = 2 << 20, PAGE = 4096 };
 
 /* A DeviceJob; `arg` is a struct iovec. */
 static Status touch(Device *d, void *arg)
@@ -23,11 +25,14 @@ static Status touch(Device *d, void *arg)
 /* Zeroed pages for a CPU device. */
 static Status open_pages(void **out, Device *d, size_t bytes)
 {
-    struct iovec pages = { mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), bytes };
+    const bool given = host_memory_is_given();
+    struct iovec pages = { given ? host_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE)
+                                 : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                           bytes };
 
-    if (pages.iov_base == MAP_FAILED)
+    if (!pages.iov_base || pages.iov_base == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: cannot allocate %zu bytes", device_name(d), bytes);
-    if (bytes >= HUGE_FROM)
+    if (!given && bytes >= HUGE_FROM)
         (void)madvise(pages.iov_base, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
     device_start(d, touch, &pages);
     TRY(device_wait(d));
@@ -49,6 +54,8 @@ void memory_close(Device *d, void *p, size_t bytes)
 {
     if (p && device_runtime(d))
         device_runtime(d)->free(device_gpu(d), p);
+    else if (p && host_memory_is_given())
+        host_free(p);
     else if (p)
         munmap(p, bytes);
 }

@@ -109,6 +109,7 @@ Status own_train(Graph *g, Node *n, const TrainMode *mode) CHECKED;
 Status own_check_flow(const Grad *gr) CHECKED;
 
 /* Copies a structure of the caller, which has the size of the header that the caller was compiled with, into ours. */
+Status operators_take_sized(void *out, size_t own, const void *from, size_t size, const char *what) CHECKED;
 Status operators_take(void *out, size_t own, const void *from, const char *what) CHECKED;
 AttrType operators_attr_type(dpx_attribute_type t); /* A_NONE: none that there is */
 

@@ -62,18 +62,23 @@ void operator_text(char name[OPERATOR_TEXT], char says[OPERATOR_TEXT], const dpx
 /* ---- what the caller hands over ---- */
 
 /* Members behind the end of the caller's are zero.  One that is newer must have zeros in what we do not know. */
-Status operators_take(void *out, size_t own, const void *from, const char *what)
+Status operators_take_sized(void *out, size_t own, const void *from, size_t size, const char *what)
 {
-    const size_t size = *(const size_t *)from, most = size < own ? size : own;
-
-    if (size < sizeof size || size > 1 << 16)
-        return FAIL(E_INVALID, "%s: size is %zu, expected sizeof(%s)", what, size, what);
     for (size_t i = own; i < size; i++)
         if (((const char *)from)[i])
             return FAIL(E_INVALID, "%s: it is of a newer dpexec.h, whose members this library does not know", what);
     memset(out, 0, own);
-    memcpy(out, from, most);
+    memcpy(out, from, size < own ? size : own);
     return ST_OK;
+}
+
+Status operators_take(void *out, size_t own, const void *from, const char *what)
+{
+    const size_t size = *(const size_t *)from;
+
+    if (size < sizeof size || size > 1 << 16)
+        return FAIL(E_INVALID, "%s: size is %zu, expected sizeof(%s)", what, size, what);
+    return operators_take_sized(out, own, from, size, what);
 }
 
 static bool set_is_word(const char *s, bool dots)

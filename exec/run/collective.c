@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "exec/device/device.h"
+#include "graph/base/host_memory.h"
 #include "graph/base/spin.h"
 #include "graph/tensor/reduce_tree.h"
 #include "kernels/exchange.h"
@@ -282,7 +283,7 @@ static Status collective_prepare_sum(Collective *c, const Graph *g)
         TRY(reduce_tree_program(c->program, c->x.span, c->parts));
     bytes = exchange_sum_bytes(c->program, c->parts, t);
     for (int i = 0; i < c->n_member; i++)
-        if (!(c->space[i] = aligned_alloc(64, bytes)) || !(c->to[i] = calloc((size_t)c->x.copies, sizeof **c->to)))
+        if (!(c->space[i] = host_alloc(64, bytes)) || !(c->to[i] = calloc((size_t)c->x.copies, sizeof **c->to)))
             return FAIL_NOMEM();
     return ST_OK;
 }
@@ -341,7 +342,7 @@ void collective_free(Collective *c)
     if (!c)
         return;
     for (int i = 0; c->space && i < c->n_member; i++)
-        free(c->space[i]);
+        host_free(c->space[i]);
     for (int i = 0; c->to && i < c->n_member; i++)
         free(c->to[i]);
     span_free(c->span);

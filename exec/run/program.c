@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "exec/run/program_internal.h"
+#include "graph/base/host_memory.h"
 
 /* ---- calls ---- */
 
@@ -100,7 +101,7 @@ static Status create_collectives(Program *p)
             TRY(collective_create(&p->call[n->index].collective, &p->meet, p->ready.graph, n, &site));
     }
     TRY(most_bytes(&most, p, p->ready.opt.first, p->ready.opt.n_local));
-    if (most.staging && !(p->staging = aligned_alloc(64, most.staging)))
+    if (most.staging && !(p->staging = host_alloc(64, most.staging)))
         return FAIL_NOMEM();
     for (uint32_t i = 0; i < p->n_call; i++)
         if (p->call[i].collective)
@@ -262,7 +263,7 @@ void program_free(Program *p)
     program_world_free(p->away);
     for (uint32_t i = 0; p->call && i < p->n_call; i++)
         collective_free(p->call[i].collective);
-    free(p->staging);
+    host_free(p->staging);
     rendezvous_destroy(&p->meet);
     prepared_free(&p->ready);
     free(p);

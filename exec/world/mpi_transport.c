@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "graph/base/heap_array.h"
+#include "graph/base/host_memory.h"
 
 static const double EAGER = 50e-6, SHORTEST_NAP = 50e-6, LONGEST_NAP = 2e-3, LAST_WORDS = 1; /* seconds */
 
@@ -378,9 +379,9 @@ static Status sum_space(void **out, World *w, size_t bytes)
     if (m->adding)
         return FAIL(E_DEVICE, "a sum was broken off: nothing can follow it");
     if (bytes > m->space_bytes) {
-        if (!(grown = aligned_alloc(64, 2 * bytes)))
+        if (!(grown = host_alloc(64, 2 * bytes)))
             return FAIL_NOMEM();
-        free(m->space);
+        host_free(m->space);
         m->space = grown;
         m->space_bytes = bytes;
     }
@@ -480,7 +481,7 @@ static void close_all(World *w)
         free(m->sending);
         free(m->receiving);
         free(m->piece);
-        free(m->space);
+        host_free(m->space);
         free(m->share);
         free(m);
     }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/host_memory.h"
 #include "graph/base/numtext.h"
 
 #ifndef ARENA_OWN_FROM
@@ -60,7 +61,7 @@ void arena_free(Arena *a)
     memory_budget_free(a->budget);
     for (Block *b = a->blocks, *next; b; b = next) {
         next = b->next;
-        free(b);
+        host_free(b);
     }
     free(a);
 }
@@ -77,7 +78,7 @@ void arena_clear(Arena *a)
         }
         a->bytes -= b->size;
         memory_budget_give(a->budget, b->size);
-        free(b);
+        host_free(b);
     }
     if (kept) {
         kept->next = kept->prev = NULL;
@@ -108,7 +109,7 @@ static Block *block_create(Arena *a, size_t n)
 
     if (size < n || size > PTRDIFF_MAX - sizeof(Block) - 64 || !memory_budget_take(a->budget, size))
         return NULL;
-    if (!(b = aligned_alloc(BIG_ALIGN, sizeof(Block) + size))) {
+    if (!(b = host_alloc(BIG_ALIGN, sizeof(Block) + size))) {
         memory_budget_give(a->budget, size);
         return NULL;
     }
@@ -189,7 +190,7 @@ void arena_give_back(Arena *a, void *p, size_t n)
     if (!b)
         return;
     memory_budget_give(a->budget, b->size);
-    free(b);
+    host_free(b);
 }
 
 bool arena_move(Arena *to, Arena *from, void *p, size_t n)

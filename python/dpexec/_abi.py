@@ -56,6 +56,14 @@ STRUCTS = {"dpx_tensor": Tensor, "dpx_info": Info, "dpx_option_info": OptionInfo
 LogFn = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 WriteFn = CFUNCTYPE(None, c_void_p, POINTER(ctypes.c_char), c_size_t)
 
+# Functions that fill in a struct which may grow, by that struct: the library has them as NAME_sized, with the struct's
+# size as one more argument (include/dpexec_sized.h).
+SIZED = {
+    "dpx_model_info": Info, "dpx_trainer_state_info": Info, "dpx_train_step": Result, "dpx_val_step": Result,
+    "dpx_train_backward": Result, "dpx_train_update": Result, "dpx_train_flush": Result, "dpx_trainer_metric": Metric,
+    "dpx_trainer_metric_at": Metric, "dpx_trainer_train_metric_at": Metric,
+}
+
 # The functions by result: a status (checked by errors.check), and others.
 _HANDLE, _OUT, _TENSORS = c_void_p, POINTER(c_void_p), POINTER(Tensor)
 _STATUS = {
@@ -126,8 +134,10 @@ _OTHER = {
 
 def _bind(lib: ctypes.CDLL) -> None:
     for name, arguments in _STATUS.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = c_int, arguments
+        function = getattr(lib, f"{name}_sized" if name in SIZED else name)
+        function.restype, function.argtypes = c_int, arguments + [c_size_t] * (name in SIZED)
+        if name in SIZED:
+            setattr(lib, name, lambda *given, call=function, size=ctypes.sizeof(SIZED[name]): call(*given, size))
     for name, (result, arguments) in _OTHER.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments

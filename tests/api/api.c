@@ -77,3 +77,10 @@ dpx_model *model_of_text(const char *text)
     remove_folder(folder);
     return m;
 }
+
+char *header_function(char *at)
+{
+    char *exported = strstr(at, "\nDPX_API "), *sized = strstr(at, "\nDPX_SIZED ");
+
+    return !exported || (sized && sized < exported) ? sized : exported;
+}

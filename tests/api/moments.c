@@ -370,7 +370,7 @@ static void test_complete(void)
     char *header = read_header();
     int n = 0;
 
-    for (char *at = strstr(header, "\nDPX_API "); at; at = strstr(at + 1, "\nDPX_API ")) {
+    for (char *at = header_function(header); at; at = header_function(at + 1)) {
         char *open = strchr(at + 9, '('), *close = open ? strchr(open, ')') : NULL, *name = open;
         bool known = false;
 

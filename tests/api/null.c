@@ -3,6 +3,7 @@
  * the header gains must be added here: the last test compares the two files. */
 #include <ctype.h>
 #include <dlpack/dlpack.h>
+#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +23,18 @@ static dpx_status source(void *user, void *to, size_t room, size_t *n)
     (void)user, (void)to, (void)room;
     *n = 0;
     return DPX_OK;
+}
+
+static void *take(void *user, size_t alignment, size_t bytes)
+{
+    (void)user;
+    return aligned_alloc(alignment, bytes);
+}
+
+static void give_back(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
 }
 
 static void write_nothing(void *user, const char *text, size_t bytes) { (void)user, (void)text, (void)bytes; }
@@ -63,6 +76,9 @@ typedef struct {
     X(dlpack_name, "dpx_tensor_from_dlpack: name", dpx_tensor_from_dlpack(&a->bad, NULL, &a->dl))                      \
     X(dlpack_tensor, "dpx_tensor_from_dlpack: dl_tensor", dpx_tensor_from_dlpack(&a->bad, "x", NULL))                  \
     X(dlpack_shape, "DLPack shape is NULL", dpx_tensor_from_dlpack(&a->bad, "x", &a->shapeless))                       \
+    X(alloc, "dpx_set_allocator: alloc", dpx_set_allocator(NULL, give_back, NULL))                                     \
+    X(release, "dpx_set_allocator: release", dpx_set_allocator(take, NULL, NULL))                                      \
+    X(alloc_late, "memory was allocated before", dpx_set_allocator(take, give_back, NULL))                             \
     X(load_out, "dpx_model_load: out", dpx_model_load(NULL, MLP))                                                      \
     X(load_path, "dpx_model_load: path", dpx_model_load(&a->m, NULL))                                                  \
     X(within_out, "dpx_model_load_within: out", dpx_model_load_within(NULL, MLP, a->o))                                \
@@ -155,6 +171,10 @@ typedef struct {
     X(interpret_options, "dpx_interpret: options", dpx_interpret(&a->data, MLP, NULL, a->some))                        \
     X(interpret_inputs, "dpx_interpret: inputs", dpx_interpret(&a->data, MLP, a->o, NULL))                             \
     X(interpret_map, "the inputs are a list, expected a map", dpx_interpret(&a->data, MLP, a->o, a->some))             \
+    X(result_size, "dpx_val_step: size is 0, expected sizeof(dpx_result)",                                             \
+      dpx_val_step_sized(a->t, a->b.tensor, 2, &a->r, 0))                                                              \
+    X(info_size, "dpx_model_info: size is 65537", dpx_model_info_sized(a->m, DPX_INPUT, 0, &a->info, 65537))           \
+    X(world_size, "dpx_world_join: size is 0", dpx_world_join_sized(&a->w, &a->alone, 0))                              \
     X(metric_trainer, "dpx_trainer_metric: trainer", dpx_trainer_metric(NULL, &a->metric))                             \
     X(preprocess_trainer, "dpx_trainer_set_preprocess: trainer", dpx_trainer_set_preprocess(NULL, NULL, NULL))         \
     X(replicate_options, "dpx_options_on_replicate: options", dpx_options_on_replicate(NULL, NULL, NULL, NULL, NULL))  \
@@ -396,6 +416,16 @@ static void test_harmless(void)
     dpx_options_free(o);
 }
 
+static void test_names(void)
+{
+    CU_ASSERT_EQUAL(dpx_version_number(), DPX_VERSION_NUMBER);
+    CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_OK), "DPX_OK");
+    CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_SHAPE), "DPX_SHAPE");
+    CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_INTERRUPTED), "DPX_INTERRUPTED");
+    CU_ASSERT_STRING_EQUAL(dpx_status_name((dpx_status)1), "unknown status");
+    CU_ASSERT_STRING_EQUAL(dpx_status_name((dpx_status)INT_MIN), "unknown status");
+}
+
 /* A DLPack tensor whose sizes overflow or are negative. */
 static void test_dlpack_sizes(void)
 {
@@ -438,7 +468,7 @@ static void test_complete(void)
     char *header = read_text(SOURCE_DIR "/include/dpexec.h"), *here = read_text(SOURCE_DIR "/tests/api/null.c");
     int n = 0;
 
-    for (char *at = strstr(header, "\nDPX_API "); at; at = strstr(at + 1, "\nDPX_API ")) {
+    for (char *at = header_function(header); at; at = header_function(at + 1)) {
         char *end = strchr(at + 9, '('), *name = end;
 
         while (end && (isalnum((unsigned char)name[-1]) || name[-1] == '_'))
@@ -456,5 +486,5 @@ static void test_complete(void)
     free(here);
 }
 
-DEFINE_SUITE(null_arguments, { "refused", test_refused }, { "harmless", test_harmless },
+DEFINE_SUITE(null_arguments, { "refused", test_refused }, { "harmless", test_harmless }, { "names", test_names },
              { "sizes of DLPack", test_dlpack_sizes }, { "complete", test_complete });

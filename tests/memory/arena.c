@@ -28,5 +28,5 @@ static void *block(size_t align, size_t n)
 }
 
 #define ARENA_OWN_FROM 1
-#define aligned_alloc block
+#define host_alloc block
 #include "graph/base/arena.c" /* NOLINT: this is the point */

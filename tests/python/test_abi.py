@@ -11,6 +11,7 @@ from dpexec import _abi, errors
 
 root = pathlib.Path(__file__).resolve().parent.parent.parent
 header = (root / "include" / "dpexec.h").read_text()
+sized_header = (root / "include" / "dpexec_sized.h").read_text()
 
 
 class Layout(unittest.TestCase):
@@ -36,11 +37,16 @@ class Layout(unittest.TestCase):
     def test_functions_take_as_many_arguments_as_the_header_says(self):
         text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
         declared = {}
-        for name, arguments in re.findall(r"DPX_API [\w *]*?\b(dpx_\w+)\(([^;]*?)\)(?: DPX_CHECKED)?;", text):
+        for name, arguments in re.findall(r"DPX_(?:API|SIZED) [\w *]*?\b(dpx_\w+)\(([^;]*?)\)(?: DPX_CHECKED)?;", text):
             declared[name] = 0 if arguments == "void" else arguments.count(",") + 1
         for name, arguments in {**_abi._STATUS, **{n: a for n, (_, a) in _abi._OTHER.items()}}.items():
             self.assertIn(name, declared)
             self.assertEqual(len(arguments), declared[name], name)
+
+    def test_functions_of_structs_that_may_grow_get_the_size_of_theirs(self):
+        declared = dict(re.findall(r"return (dpx_\w+)_sized\(.*sizeof\((dpx_\w+)\)\);", sized_header))
+        for name in _abi._STATUS:
+            self.assertEqual(declared.get(name) and _abi.STRUCTS[declared[name]], _abi.SIZED.get(name), name)
 
     def test_every_status_has_an_exception(self):
         statuses = header[header.index("DPX_OK = 0") : header.index("} dpx_status;")]
