@@ -14,6 +14,26 @@ if(NOT DPX_SANITIZE)    # sanitizers leave their own symbols to the executable, 
     set_target_properties(libdpexec PROPERTIES LINK_DEPENDS ${symbols})
 endif()
 
+# The static library libdpexec.a: one object, in which all but what dpexec.h declares is local, as in the shared library.
+# Its libraries stay shared; dpexec.pc lists them for pkg-config --static.
+if(NOT DPX_SANITIZE)
+    set(static ${CMAKE_BINARY_DIR}/libdpexec.a)
+    add_custom_command(OUTPUT ${static} DEPENDS core onnx_proto VERBATIM
+        COMMAND ${CMAKE_LINKER} -r -o ${CMAKE_BINARY_DIR}/dpexec_static.o --whole-archive $<TARGET_FILE:core> $<TARGET_FILE:onnx_proto>
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${CMAKE_BINARY_DIR}/dpexec_static.o
+        COMMAND ${CMAKE_COMMAND} -E rm -f ${static}
+        COMMAND ${CMAKE_AR} rcs ${static} ${CMAKE_BINARY_DIR}/dpexec_static.o
+        COMMAND ${CMAKE_COMMAND} -E rm -f ${CMAKE_BINARY_DIR}/dpexec_static.o)
+    add_custom_target(static ALL DEPENDS ${static})
+    install(FILES ${static} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+set(private_libraries ${JANSSON_LDFLAGS} ${XXHASH_LDFLAGS} ${SODIUM_LDFLAGS} ${PROTOBUF_C_LDFLAGS} ${RE2_LDFLAGS})
+foreach(name dnnl ${OpenMP_C_LIB_NAMES} stdc++ m ${CMAKE_DL_LIBS})
+    list(APPEND private_libraries -l${name})
+endforeach()
+list(REMOVE_DUPLICATES private_libraries)
+list(JOIN private_libraries " " private_libraries)
+
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_sized.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -30,6 +50,7 @@ install(CODE "
     set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
     set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
     set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+    set(private_libraries \"${private_libraries}\")
     configure_file(\"${CMAKE_SOURCE_DIR}/cmake/dpexec.pc.in\" \"${CMAKE_BINARY_DIR}/dpexec.pc\" @ONLY)")
 install(FILES ${CMAKE_BINARY_DIR}/dpexec.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -16,6 +16,11 @@
  * library never prints, exits or keeps global state.  Threads: one thread at a time may use a handle, in the process
  * that made it, not in a fork.  Memory: `const` pointers are lent for the call; the caller frees *out with its _free.
  *
+ * Waiting: CPU devices compute with OpenMP.  GNU's libgomp reads GOMP_SPINCOUNT and OMP_WAIT_POLICY when it is loaded,
+ * before main, and by default its threads spin for milliseconds.  On a machine with other work training is then many
+ * times slower.  Start the program with GOMP_SPINCOUNT=1000, or set it before dlopen (docs/embed.md).  The programs of
+ * dpexec and `import dpexec` set it themselves.
+ *
  * Growth: a program compiled with an older dpexec.h works with a newer library of the same major version.  Later
  * versions may add functions, constants, and members at the end of dpx_info, dpx_world_options, dpx_device, dpx_result,
  * dpx_metric, dpx_plan_memory_result and dpx_check_result, whose functions get the caller's size (dpexec_sized.h), and
