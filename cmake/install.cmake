@@ -36,7 +36,7 @@ list(JOIN private_libraries " " private_libraries)
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_sized.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)
@@ -56,7 +56,7 @@ install(FILES ${CMAKE_BINARY_DIR}/dpexec.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dpexec)
 install(EXPORT dpexec NAMESPACE dpexec:: FILE dpexecConfig.cmake DESTINATION ${cmake_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake DESTINATION ${cmake_dir})
 
 # Man pages, which the tools write of themselves: they are never behind the options.

@@ -44,7 +44,7 @@ check "configure with find_package" cmake -G Ninja -S docs/example -B "$DIR/by_c
 check "compile with find_package" cmake --build "$DIR/by_cmake"
 says "resumed at step 20" "$DIR/by_cmake/train" models/mlp.onnx "$DIR/by_cmake"
 says "state fc1.weight" "$DIR/by_cmake/train" models/mlp.onnx "$DIR/by_cmake"
-says "the copy is at step 40; predictions were asked for: yes" "$DIR/by_cmake/loop" models/mlp.onnx
+says "the copy is at step 40; predictions were asked for: yes" "$DIR/by_cmake/app" models/mlp.onnx
 check "run the trained model" "$dpexec" run "$DIR/by_cmake/trained.onnx" --input "x=$DIR/x.npy" --out "$DIR/out"
 check "its output" test -s "$DIR/out/logits.npy"
 finish
