@@ -36,7 +36,7 @@ list(JOIN private_libraries " " private_libraries)
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_data.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)
@@ -89,4 +89,38 @@ if(NOT DPX_FUZZ AND NOT CMAKE_CROSSCOMPILING)
     install(FILES ${CMAKE_BINARY_DIR}/completions/dpexec.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME dpexec)
     install(FILES ${CMAKE_BINARY_DIR}/completions/dpexec.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _dpexec)
     install(FILES ${CMAKE_BINARY_DIR}/completions/dpexec.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
+# Man pages of the C functions (section 3), and the target `reference`: HTML by Doxygen, both from the header's comments.
+find_package(Python3 COMPONENTS Interpreter)
+find_program(DPX_DOXYGEN doxygen)
+if(Python3_Interpreter_FOUND AND NOT DPX_FUZZ)
+    set(headers include/dpexec.h include/dpexec_data.h include/dpexec_operators.h include/dpexec_sized.h)
+    list(TRANSFORM headers PREPEND ${CMAKE_SOURCE_DIR}/)
+    set(c_reference ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/docs/c_reference.py)
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man3/dpexec.3 DEPENDS ${headers} docs/c_reference.py VERBATIM
+        COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/man3
+        COMMAND ${c_reference} --man ${CMAKE_BINARY_DIR}/man3 COMMENT "Generating man3")
+    add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man3/dpexec.3)
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.3")
+endif()
+if(Python3_Interpreter_FOUND AND DPX_DOXYGEN)
+    list(JOIN headers " " inputs)
+    list(JOIN c_reference " " filter)
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/Doxyfile CONTENT "PROJECT_NAME = dpexec
+PROJECT_NUMBER = ${PROJECT_VERSION}
+PROJECT_BRIEF = \"${PROJECT_DESCRIPTION}\"
+OUTPUT_DIRECTORY = ${CMAKE_BINARY_DIR}/reference
+INPUT = ${inputs}
+INPUT_FILTER = \"${filter} --filter\"
+FILTER_SOURCE_FILES = YES
+OPTIMIZE_OUTPUT_FOR_C = YES
+AUTOLINK_SUPPORT = YES
+GENERATE_LATEX = NO
+QUIET = YES
+WARN_AS_ERROR = YES
+HAVE_DOT = NO
+WARN_IF_UNDOCUMENTED = NO
+")
+    add_custom_target(reference COMMAND ${DPX_DOXYGEN} ${CMAKE_BINARY_DIR}/Doxyfile DEPENDS ${headers} docs/c_reference.py VERBATIM)
 endif()

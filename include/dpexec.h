@@ -13,8 +13,13 @@
  *         return complain(dpx_error());
  *
  * Errors: every function that can fail returns a dpx_status; dpx_error() is the message, of the calling thread.  The
- * library never prints, exits or keeps global state.  Threads: one thread at a time may use a handle, in the process
- * that made it, not in a fork.  Memory: `const` pointers are lent for the call; the caller frees *out with its _free.
+ * errors that a function's comment or its part of this header does not name are DPX_NOMEM, DPX_INVALID for an argument
+ * out of range, and DPX_INTERNAL.  On failure *out is not written.  The library never prints, exits or keeps global
+ * state, but for the allocator.
+ * Others: a function that returns no dpx_status does not fail.  It returns 0 or NULL where there is nothing to return.
+ * Threads: one thread at a time may use a handle, in the process that made it, not in a fork.  Different handles may be
+ * used at the same time.  A function without a handle may be called by any thread at any time.
+ * Memory: `const` pointers are lent for the call; the caller frees *out with its _free.
  *
  * Waiting: CPU devices compute with OpenMP.  GNU's libgomp reads GOMP_SPINCOUNT and OMP_WAIT_POLICY when it is loaded,
  * before main, and by default its threads spin for milliseconds.  On a machine with other work training is then many
@@ -58,6 +63,12 @@ extern "C" {
 
 #define DPX_MAX_RANK 8
 
+/* ---- errors, versions, memory ---- */
+
+/* Errors: dpx_set_allocator returns DPX_INVALID when it is called too late.
+ * Threads: any thread at any time; dpx_set_allocator before all others. */
+
+/* The result of a call: 0, or the kind of failure. */
 typedef enum {
     DPX_OK = 0,
     DPX_NOMEM = -1,
@@ -73,7 +84,7 @@ typedef enum {
 
 /* The one-line message of this thread's last failure; valid until its next failure. */
 DPX_API const char *dpx_error(void);
-DPX_API const char *dpx_version(void); /* "0.1.0" */
+DPX_API const char *dpx_version(void); /* The library's version as text, "0.1.0". */
 DPX_API int dpx_version_number(void);  /* DPX_VERSION_NUMBER of the library: 100 is 0.1.0 */
 /* The name of a status in this header, "DPX_INVALID"; "unknown status" for any other number. */
 DPX_API const char *dpx_status_name(dpx_status status);
@@ -88,6 +99,10 @@ typedef void dpx_release_fn(void *user, void *memory);
 DPX_API dpx_status dpx_set_allocator(dpx_alloc_fn *alloc, dpx_release_fn *release, void *user) DPX_CHECKED;
 
 /* ---- tensors: dense, row-major, in host memory ---- */
+
+/* Errors: DPX_DEVICE for memory that is not the host's, DPX_SHAPE for a rank above DPX_MAX_RANK or strides with gaps,
+ * DPX_UNSUPPORTED for a type that dpx_dtype lacks.
+ * Threads: any thread at any time. */
 
 /* Numbered as in ONNX. */
 typedef enum {
@@ -132,15 +147,21 @@ typedef struct {
     void *data; /* lent, row-major; only read where a function takes `const dpx_tensor *` */
 } dpx_tensor;
 
-DPX_API size_t dpx_dtype_size(dpx_dtype dtype);      /* bytes; 0 for an unknown type */
-DPX_API const char *dpx_dtype_name(dpx_dtype dtype); /* "float32" ... */
+DPX_API size_t dpx_dtype_size(dpx_dtype dtype);      /* Bytes of an element; 0 for an unknown type. */
+DPX_API const char *dpx_dtype_name(dpx_dtype dtype); /* "float32" ...; "unknown" for an unknown type. */
 /* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h), dense and row-major in CPU memory, without a copy. */
 DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor) DPX_CHECKED;
 
 /* ---- models ---- */
 
+/* Errors: loading returns DPX_IO if a file cannot be read, DPX_MODEL if it is malformed, DPX_UNSUPPORTED with a list of
+ * all that dpexec lacks for it, DPX_SHAPE if shapes contradict each other, and DPX_NOMEM past the memory limit.
+ * DPX_INVALID: the model has no such kind or index, or a text is not UTF-8.
+ * Threads: one thread at a time for a model.  Its trainers and predictors may be used by others meanwhile. */
+
 typedef struct dpx_model dpx_model;
 
+/* Reads an ONNX file, and the files of its external data in the same folder. */
 DPX_API dpx_status dpx_model_load(dpx_model **out, const char *path) DPX_CHECKED;
 DPX_API void dpx_model_free(dpx_model *model); /* trainers made from it may live on */
 
@@ -158,6 +179,7 @@ typedef struct {
 
 /* 1: a training step, or part of one, written by dpx_transform, which alone accepts it; nothing trains or runs it. */
 DPX_API int dpx_model_is_step(const dpx_model *model);
+/* The number of inputs, outputs or states, and one of them, counted from 0. */
 DPX_API int dpx_model_count(const dpx_model *model, dpx_kind kind);
 DPX_SIZED dpx_status dpx_model_info(const dpx_model *model, dpx_kind kind, int index, dpx_info *out) DPX_CHECKED;
 /* The file's metadata (metadata_props) of a key; NULL: none.  Trainers export what is set; value NULL removes it. */
@@ -166,9 +188,15 @@ DPX_API dpx_status dpx_model_set_metadata(dpx_model *model, const char *key, con
 
 /* ---- options: by the names that the command line uses, without the dashes ---- */
 
+/* Errors: DPX_INVALID for an option that does not exist, a value that it does not take, or options that contradict each
+ * other; the message names them.  Loading fails as dpx_model_load does, or with the status of a callback.
+ * Threads: one thread at a time for options or a model; callbacks run in the calling thread.  Functions without a
+ * handle (dpx_option_at, dpx_choice_at and the like): any thread at any time. */
+
 typedef struct dpx_options dpx_options;
 
 DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
+/* Frees options, and copies them with all that was set; models and trainers made with them live on. */
 DPX_API void dpx_options_free(dpx_options *options);
 DPX_API dpx_status dpx_options_copy(dpx_options **out, const dpx_options *options) DPX_CHECKED;
 /* dpx_model_load with options.  "plan-memory" limits its memory (dpx_model_load: half of the machine's).  The model may
@@ -239,6 +267,7 @@ DPX_API dpx_metric_info dpx_metric_at(const dpx_options *options, int index); /*
 typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
 DPX_API dpx_target_kind dpx_target(const dpx_options *options);
 
+/* The number of options, and one of them, counted from 0. */
 DPX_API int dpx_option_count(void);
 DPX_API dpx_option_info dpx_option_at(int index); /* all zero and NULL past the end */
 /* The present value as text ("" when unset), lists joined by ";".  Valid until the next set.  NULL: no such option. */
@@ -258,6 +287,12 @@ DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options,
 #include "dpexec_operators.h" /* operators of the embedder's own */
 
 /* ---- several processes ---- */
+
+/* Errors: DPX_DEVICE when another process failed, left or did not answer in time, or the MPI plug-in is missing; the
+ * message names its rank and the reason.  The world has then failed, and so do all later calls.  DPX_INVALID: settings
+ * or notes that differ between processes.  DPX_IO: the secret's file cannot be used.
+ * Threads: one thread at a time for a world, with its trainers.  Functions that all processes call wait for the others.
+ */
 
 /* The processes that train one model together, each with the same number of devices of one kind.  Replicas are counted
  * over all processes.  Every process gets the same model and options, and of each batch its own part (dpx_train_part)
@@ -317,6 +352,9 @@ DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
 
 /* ---- devices ---- */
 
+/* Errors: DPX_DEVICE when no GPU can be used.
+ * Threads: any thread at any time. */
+
 typedef struct {
     char name[32]; /* "cpu:0", "cuda:0" */
     char description[96];
@@ -331,6 +369,11 @@ typedef struct {
 DPX_SIZED dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
 
 /* ---- transformation ---- */
+
+/* Errors: those of a training step that cannot be compiled: DPX_UNSUPPORTED, with all operators that lack a gradient or
+ * kernel; DPX_SHAPE; DPX_INVALID for options that do not fit the model, or sizes that "batch-size" must give;
+ * DPX_DEVICE; DPX_NOMEM for a step that does not fit. Threads: one thread at a time for model and options; `write` and
+ * `log` are called in that thread. */
 
 /* Receives a text in one or more pieces. */
 typedef void dpx_write_fn(void *user, const char *text, size_t bytes);
@@ -362,6 +405,9 @@ DPX_SIZED dpx_status dpx_plan_memory(dpx_plan_memory_result *out, const dpx_mode
 
 /* ---- golden data ---- */
 
+/* Errors: DPX_IO when the folder cannot be read.
+ * Threads: one thread at a time for the options. */
+
 typedef enum {
     DPX_CHECK_PASSED,
     DPX_CHECK_FAILED,     /* an output differs, or another error than DPX_UNSUPPORTED occurred */
@@ -384,6 +430,13 @@ DPX_SIZED dpx_status dpx_check(const char *folder, const dpx_options *options, i
                                dpx_check_result *out) DPX_CHECKED;
 
 /* ---- training ---- */
+
+/* Errors: DPX_INVALID for names, counts or labels that do not fit the model, DPX_SHAPE for types or shapes that do not,
+ * DPX_UNSUPPORTED when the step cannot be compiled, DPX_NOMEM when it does not fit, DPX_DEVICE when a device or another
+ * process failed, DPX_IO when a file cannot be read or written, or the status of a callback.  A call that is refused
+ * because of its arguments leaves the trainer as it was.
+ * Threads: one thread at a time for a trainer, which may change between calls; callbacks run in the calling thread.  A
+ * trainer uses threads of its own during a call.  In a world all processes make the same calls in the same order. */
 
 typedef struct dpx_trainer dpx_trainer;
 
@@ -685,70 +738,12 @@ DPX_API dpx_status dpx_trainer_save_to(dpx_trainer *t, dpx_sink_fn *write, void 
  * off, is something else, or does not have its digests; then nothing changes. */
 DPX_API dpx_status dpx_trainer_load_from(dpx_trainer *t, dpx_source_fn *read, void *user, char **note) DPX_CHECKED;
 
-/* ---- samples of any structure (docs/ragged.md) ---- */
-
-/* A tensor, a list or a map of data, or a container, which sets how its content becomes part of a batch.  It is
- * immutable; data made from it hold a reference. */
-typedef struct dpx_data dpx_data;
-typedef enum {
-    DPX_DATA_TENSOR,
-    DPX_DATA_LIST,
-    DPX_DATA_MAP,
-    DPX_DATA_CONTAINER,
-    DPX_DATA_GROUPS /* result of dpx_collate for containers: for each group a list, or a tensor of its samples */
-} dpx_data_kind;
-
-typedef struct {
-    size_t size;          /* sizeof(dpx_container) */
-    int stack;            /* 1: the tensors of a group are stacked; 0: they stay a list */
-    double padding_value; /* fills axes that are shorter than others of the group */
-    int pad_dims;         /* number of last axes that may differ, up to 3; 0: none */
-    int cpu_only;         /* 1: stays on the host as a list, whatever `stack`; never an input of a model */
-} dpx_container;
-
-#define DPX_CONTAINER_DEFAULTS            \
-    {                                     \
-        sizeof(dpx_container), 0, 0, 2, 0 \
-    }
-
-/* Copies the elements, strings included; dpx_collate, dpx_scatter and steps do not accept strings. */
-DPX_API dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor) DPX_CHECKED;
-/* Hold references to their members, so the caller may free these.  With n 0, `member` may be NULL. */
-DPX_API dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n) DPX_CHECKED;
-DPX_API dpx_status dpx_data_map(dpx_data **out, const char *const *key, const dpx_data *const *member,
-                                int n) DPX_CHECKED;
-/* `how` NULL: DPX_CONTAINER_DEFAULTS. */
-DPX_API dpx_status dpx_data_container(dpx_data **out, const dpx_data *content, const dpx_container *how) DPX_CHECKED;
-DPX_API void dpx_data_free(dpx_data *data); /* NULL is legal */
-
-DPX_API dpx_data_kind dpx_data_kind_of(const dpx_data *data);
-DPX_API int dpx_data_count(const dpx_data *data); /* number of members or groups; container: 1; tensor: 0 */
-DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index); /* lent by `data`; NULL: past the end */
-DPX_API const char *dpx_data_key(const dpx_data *data, int index);
-DPX_API const dpx_data *dpx_data_find(const dpx_data *data, const char *key);
-/* Views a tensor, whose name is NULL. */
-DPX_API dpx_status dpx_data_view(const dpx_data *data, dpx_tensor *out) DPX_CHECKED;
-
-/* Makes a batch of n samples of the same structure, in groups of `samples_per_replica` (0: 1); the last may be smaller.
- * Lists are transposed, maps collated by the first sample's keys, plain tensors stacked on a new axis 0; containers
- * become groups.  A group's first sample decides whether it is stacked and how many axes are padded to the largest of
- * the group; each sample is padded with its own value.  Errors name the place, such as "boxes[1]". */
-DPX_API dpx_status dpx_collate(dpx_data **out, const dpx_data *const *sample, int n,
-                               int samples_per_replica) DPX_CHECKED;
-/* Splits a batch into out[0..replicas): each gets its group, and of tensors as many samples along axis 0 (a scalar
- * goes to all).  Without groups samples are split evenly.  Replicas past the last group get empty lists and axes of
- * size 0.  DPX_INVALID: more groups than replicas, or members of different sizes.  On failure *out is not set. */
-DPX_API dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replicas) DPX_CHECKED;
-
-/* Steps over a collated map from names of inputs and targets to stacked groups or tensors; cpu_only data are ignored.
- * Groups, at most one for each replica, are the parts of the batch, whatever "split"; without groups "split" makes the
- * parts.  Groups are computed as they are or, with "pad-to" step, padded to the largest of the step, each sample with
- * its own value.  In a world all processes pass the whole batch. */
-DPX_SIZED dpx_status dpx_train_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
-DPX_SIZED dpx_status dpx_val_data(dpx_trainer *t, const dpx_data *batch, dpx_result *out) DPX_CHECKED;
-DPX_API dpx_status dpx_run_data(dpx_trainer *t, const dpx_data *inputs, dpx_tensor *outputs, int n_outputs) DPX_CHECKED;
+#include "dpexec_data.h" /* samples of any structure */
 
 /* ---- inference by many threads ---- */
+
+/* Errors: as those of a trainer's steps.  A prediction that fails does not affect others.
+ * Threads: any number at once for a predictor; each trainer, model or options by one thread at a time. */
 
 /* A model and weights of its own.  Any number of threads may call dpx_predict, dpx_predictor_warm and
  * dpx_predictor_take at once; the trainer of a take is used by the calling thread.  Threads that predict at the same

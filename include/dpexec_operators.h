@@ -6,6 +6,13 @@
 #error "include dpexec.h, of which this is a part"
 #endif
 
+/* ---- operators of the embedder's own ---- */
+
+/* Errors: DPX_INVALID for a declaration that contradicts itself, or a value that a node does not have; DPX_SHAPE for
+ * shapes that do not fit.
+ * Threads: one thread at a time for a set.  Functions of a node: the thread that runs the operator's function, during
+ * its call; those of several nodes run at the same time. */
+
 /* A set of operators for dpx_options_set_operators, made before the models that use them, which keep references. */
 typedef struct dpx_operators dpx_operators;
 /* A node of such an operator, valid during a call of one of its functions. */
@@ -93,8 +100,9 @@ typedef struct {
     int state_outputs;
 } dpx_operator;
 
+/* An empty set. */
 DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;
-/* NULL is legal.  Models and trainers made with the set live on. */
+/* Frees the set.  NULL is legal.  Models and trainers made with the set live on. */
 DPX_API void dpx_operators_free(dpx_operators *operators);
 /* DPX_INVALID: the set has such an operator, a member is invalid, or options hold the set already. */
 DPX_API dpx_status dpx_operators_add(dpx_operators *operators, const dpx_operator *operator_) DPX_CHECKED;

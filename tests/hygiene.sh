@@ -10,6 +10,7 @@
 #   - nothing is in the root of the repository but what is named here;
 #   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
+#   - every public function has a comment, and its part of the header the rules of errors and threads (docs/c_reference.py);
 #   - the binary interface is the one that tests/abi.txt and cmake/libdpexec.map store (tests/abi.py);
 #   - subjects of commits are `scope: imperative`, at most 70 characters long (tests/subjects.sh);
 #   - with BUILD_DIR: the library has no variable that can be written but the thread's own and the allocator.
@@ -135,6 +136,7 @@ if [ -f include/dpexec.h ]; then
     fi
 fi
 
+check 'functions of dpexec.h say what they do, their errors and their threads' "$(python3 docs/c_reference.py --check 2>&1)"
 check 'the binary interface is the one that is stored' "$(python3 tests/abi.py 2>&1)"
 if [ -n "$build" ] && [ -f "$build/libdpexec.so" ]; then
     check 'the library exports the symbols of cmake/libdpexec.map' "$(python3 tests/abi.py "$build" 2>&1)"

@@ -78,6 +78,25 @@ dpx_model *model_of_text(const char *text)
     return m;
 }
 
+char *read_header(void)
+{
+    static const char *const parts[] = { SOURCE_DIR "/include/dpexec.h", SOURCE_DIR "/include/dpexec_data.h" };
+    char *text = calloc(1, 1 << 17);
+    size_t n = 0;
+
+    CU_ASSERT_FATAL(text != NULL);
+    for (int k = 0; k < 2; k++) {
+        FILE *f = fopen(parts[k], "r");
+        const size_t got = f ? fread(text + n, 1, (1 << 17) - 1 - n, f) : 0;
+
+        CU_ASSERT(got > 0);
+        n += got;
+        if (f)
+            fclose(f);
+    }
+    return text;
+}
+
 char *header_function(char *at)
 {
     char *exported = strstr(at, "\nDPX_API "), *sized = strstr(at, "\nDPX_SIZED ");

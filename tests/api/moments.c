@@ -345,16 +345,6 @@ static void test_moments(void)
     remove_folder(k.folder);
 }
 
-static char *read_header(void)
-{
-    FILE *f = fopen(SOURCE_DIR "/include/dpexec.h", "r");
-    char *text = calloc(1, 1 << 17);
-
-    CU_ASSERT_FATAL(f && text && fread(text, 1, (1 << 17) - 1, f) > 0);
-    fclose(f);
-    return text;
-}
-
 static bool has_row(const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -465,7 +465,7 @@ static char *read_text(const char *path)
 /* Every function of the header occurs in this file. */
 static void test_complete(void)
 {
-    char *header = read_text(SOURCE_DIR "/include/dpexec.h"), *here = read_text(SOURCE_DIR "/tests/api/null.c");
+    char *header = read_header(), *here = read_text(SOURCE_DIR "/tests/api/null.c");
     int n = 0;
 
     for (char *at = header_function(header); at; at = header_function(at + 1)) {

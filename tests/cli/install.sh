@@ -16,6 +16,9 @@ grep -oE 'DPX_API [a-z_0-9 *]+ \**dpx_[a-z_]+\(' include/*.h | grep -oE 'dpx_[a-
 nm -D --defined-only "$lib/libdpexec.so" | awk '$2 != "A" { sub("@@.*", "", $3); print $3 }' | grep -v '^__\(asan\|ubsan\|tsan\|odr\)' | sort -u >"$DIR/exported"
 check "exports what the header declares" diff "$DIR/declared" "$DIR/exported"
 check "the header is C++ as well" bash -c "! command -v c++ >/dev/null || echo '#include <dpexec.h>' | c++ -x c++ -fsyntax-only -I '$prefix/include' -"
+for page in man1/dpexec-train.1 man3/dpexec.3 man3/dpx_train_step.3 man3/dpx_train_step_sized.3; do
+    check "$page" test -s "$prefix/share/man/$page"
+done
 check "the installed dpexec" "$prefix/bin/dpexec" --version
 check "the installed graph-transform" "$prefix/bin/graph-transform" --help
 

@@ -37,6 +37,28 @@ flags_of "$DIR/page" >"$DIR/in_page"
 told graph-transform "$DIR/in_page"
 check "graph-transform: the page that was built is current" cmp "$DIR/page" "$build/man/graph-transform.1"
 
+# Pages of the C functions (docs/c_reference.py).
+if command -v python3 >/dev/null; then
+    check "C functions: pages are made" python3 docs/c_reference.py --man "$DIR/man3"
+    check "C functions: the pages that were built are current" diff -r "$DIR/man3" "$build/man3"
+    sed -n 's/^function \([a-z0-9_]*\):.*/\1/p' tests/abi.txt | sort >"$DIR/functions"
+    check "each exported function has a page" bash -c "(cd '$DIR/man3' && ls) | sed 's/\.3$//' | sort | comm -13 - '$DIR/functions' | tee /dev/stderr | (! grep -q .)"
+    check "the page of a step" grep -q 'One thread at a time for a trainer' "$DIR/man3/dpx_train_step.3"
+    if command -v groff >/dev/null; then
+        groff -man -Tutf8 -ww -z "$DIR"/man3/dpx_*[!d].3 "$DIR/man3/dpexec.3" >"$DIR/warnings" 2>&1
+        check "C functions: roff without warnings: $(head -2 "$DIR/warnings")" test ! -s "$DIR/warnings"
+    fi
+fi
+
+# What the check of comments says of a header that says too little.
+mkdir -p "$DIR/tree/docs"
+cp -r include "$DIR/tree"
+cp docs/c_reference.py "$DIR/tree/docs"
+sed -i -e 's|^/\* Reads an ONNX file, .*||' -e 's|^ \* Threads: any thread at any time\. \*/|*/|' "$DIR/tree/include/dpexec.h"
+python3 "$DIR/tree/docs/c_reference.py" --check >"$DIR/said"
+check "a function without a comment is found" grep -q '^dpx_model_load has no comment' "$DIR/said"
+check "a part without rules is found" grep -q "^dpx_devices: its part of the header, 'devices', says no errors or threads" "$DIR/said"
+
 # Every option of a run is in args.json, by the name that the help has; also those that the command line derives.
 "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 --threads 1 --quiet --out "$DIR/run"
 "$dpexec" train --help >"$DIR/help"

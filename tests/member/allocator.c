@@ -28,6 +28,7 @@ static void *take(void *user, size_t alignment, size_t bytes)
     Count *c = user;
     const size_t room = alignment > sizeof(Head) ? alignment : sizeof(Head);
     char *start;
+    size_t now;
 
     if (++c->calls == c->fails_at)
         return NULL;
@@ -41,8 +42,9 @@ static void *take(void *user, size_t alignment, size_t bytes)
     ((Head *)(start + room))[-1] = (Head){ start, bytes };
     c->pieces++;
     c->all += bytes;
-    if ((c->bytes += bytes) > c->most)
-        c->most = c->bytes;
+    now = atomic_fetch_add(&c->bytes, bytes) + bytes;
+    if (now > atomic_load(&c->most))
+        atomic_store(&c->most, now);
     return start + room;
 }
 
