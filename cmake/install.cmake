@@ -36,7 +36,7 @@ list(JOIN private_libraries " " private_libraries)
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_data.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_world.h include/dpexec_data.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)
@@ -95,7 +95,8 @@ endif()
 find_package(Python3 COMPONENTS Interpreter)
 find_program(DPX_DOXYGEN doxygen)
 if(Python3_Interpreter_FOUND AND NOT DPX_FUZZ)
-    set(headers include/dpexec.h include/dpexec_data.h include/dpexec_operators.h include/dpexec_sized.h)
+    set(headers include/dpexec.h include/dpexec_world.h include/dpexec_data.h include/dpexec_operators.h
+        include/dpexec_sized.h)
     list(TRANSFORM headers PREPEND ${CMAKE_SOURCE_DIR}/)
     set(c_reference ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/docs/c_reference.py)
     add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man3/dpexec.3 DEPENDS ${headers} docs/c_reference.py VERBATIM

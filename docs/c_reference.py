@@ -93,7 +93,7 @@ def declarations(name):
 
 
 def all_declarations():
-    return [d for name in ("dpexec.h", "dpexec_operators.h", "dpexec_data.h") for d in declarations(name)]
+    return [d for name in ("dpexec.h", "dpexec_world.h", "dpexec_operators.h", "dpexec_data.h") for d in declarations(name)]
 
 
 def rules(name):
@@ -106,8 +106,8 @@ def check():
     for d in all_declarations():
         if not d.function:
             continue
-        if not d.comment:
-            yield f"{d.function} has no comment"
+        if len(d.comment.split()) < 5:
+            yield f"{d.function} has no comment" + f" but '{d.comment}'" * bool(d.comment)
         if not d.part.errors or not d.part.threads:
             yield f"{d.function}: its part of the header, '{d.part.title}', says no errors or threads"
     for word in ("Errors", "Threads"):

@@ -84,8 +84,9 @@ typedef enum {
 
 /* The one-line message of this thread's last failure; valid until its next failure. */
 DPX_API const char *dpx_error(void);
-DPX_API const char *dpx_version(void); /* The library's version as text, "0.1.0". */
-DPX_API int dpx_version_number(void);  /* DPX_VERSION_NUMBER of the library: 100 is 0.1.0 */
+/* The version of the library: as text, "0.1.0", and as DPX_VERSION_NUMBER, 100. */
+DPX_API const char *dpx_version(void);
+DPX_API int dpx_version_number(void);
 /* The name of a status in this header, "DPX_INVALID"; "unknown status" for any other number. */
 DPX_API const char *dpx_status_name(dpx_status status);
 /* Functions that the library calls, from any of its threads, for the large memory of the host: parameters, moments and
@@ -147,8 +148,9 @@ typedef struct {
     void *data; /* lent, row-major; only read where a function takes `const dpx_tensor *` */
 } dpx_tensor;
 
-DPX_API size_t dpx_dtype_size(dpx_dtype dtype);      /* Bytes of an element; 0 for an unknown type. */
-DPX_API const char *dpx_dtype_name(dpx_dtype dtype); /* "float32" ...; "unknown" for an unknown type. */
+/* Bytes of an element, 0 for an unknown type; and its name, "float32" ..., or "unknown". */
+DPX_API size_t dpx_dtype_size(dpx_dtype dtype);
+DPX_API const char *dpx_dtype_name(dpx_dtype dtype);
 /* Views a DLPack tensor (`const DLTensor *` of dlpack/dlpack.h), dense and row-major in CPU memory, without a copy. */
 DPX_API dpx_status dpx_tensor_from_dlpack(dpx_tensor *out, const char *name, const void *dl_tensor) DPX_CHECKED;
 
@@ -163,7 +165,8 @@ typedef struct dpx_model dpx_model;
 
 /* Reads an ONNX file, and the files of its external data in the same folder. */
 DPX_API dpx_status dpx_model_load(dpx_model **out, const char *path) DPX_CHECKED;
-DPX_API void dpx_model_free(dpx_model *model); /* trainers made from it may live on */
+/* Frees the model; trainers and predictors made from it live on. */
+DPX_API void dpx_model_free(dpx_model *model);
 
 typedef enum { DPX_INPUT, DPX_OUTPUT, DPX_STATE } dpx_kind;
 
@@ -195,7 +198,8 @@ DPX_API dpx_status dpx_model_set_metadata(dpx_model *model, const char *key, con
 
 typedef struct dpx_options dpx_options;
 
-DPX_API dpx_options *dpx_options_create(void); /* the defaults; NULL when out of memory */
+/* Options with their defaults, to be freed; NULL when out of memory. */
+DPX_API dpx_options *dpx_options_create(void);
 /* Frees options, and copies them with all that was set; models and trainers made with them live on. */
 DPX_API void dpx_options_free(dpx_options *options);
 DPX_API dpx_status dpx_options_copy(dpx_options **out, const dpx_options *options) DPX_CHECKED;
@@ -213,12 +217,14 @@ DPX_API dpx_status dpx_model_load_memory(dpx_model **out, const void *data, size
                                          const dpx_options *options, dpx_external_fn *external, void *user) DPX_CHECKED;
 /* For example ("lr", "0.1"), ("freeze", "backbone.*"), ("head", "5").  A repeatable option adds to its list. */
 DPX_API dpx_status dpx_options_set(dpx_options *options, const char *name, const char *value) DPX_CHECKED;
-DPX_API dpx_status dpx_options_check(const dpx_options *options) DPX_CHECKED; /* lists all contradictions */
+/* DPX_INVALID if options contradict each other; the message lists all contradictions. */
+DPX_API dpx_status dpx_options_check(const dpx_options *options) DPX_CHECKED;
 /* dpx_model_load_within calls it for each sequence or optional input that option "input-members" does not name.  It
  * returns the number of tensors (optional: 1).  Those of a sequence become "NAME.0" ..., an optional one input NAME. */
 enum { DPX_ABSENT = -1, DPX_UNSET = -2 }; /* an empty optional; unknown: the model is rejected */
 typedef int dpx_members_fn(void *user, const char *input, int sequence, int optional);
-DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *members, void *user); /* NULL: none */
+/* Sets the function that dpx_model_load_within asks for the number of members; NULL: none. */
+DPX_API void dpx_options_set_members(dpx_options *options, dpx_members_fn *members, void *user);
 /* Class weights for the losses cross-entropy and nll: a vector of floats, which is copied. */
 DPX_API dpx_status dpx_options_set_class_weights(dpx_options *options, const dpx_tensor *weights) DPX_CHECKED;
 /* The shape of the batches' targets, if it is known before the first batch; data is ignored.  Unless "class-axis" is
@@ -251,7 +257,8 @@ typedef struct {
     const char *needs; /* the option that the choice requires; NULL: none */
 } dpx_choice_info;
 
-DPX_API dpx_choice_info dpx_choice_at(const char *option, int index); /* all NULL past the end */
+/* A choice of an option, counted from 0; all members are NULL past the end. */
+DPX_API dpx_choice_info dpx_choice_at(const char *option, int index);
 /* The default of option `flag` under `choice` of `option` ("" when it has none): ("optimizer", "lion", "beta2") gives
  * "0.99".  NULL: the flag does not belong to the choice. */
 DPX_API const char *dpx_choice_default(const char *option, const char *choice, const char *flag);
@@ -262,14 +269,15 @@ typedef struct {
     int falls;        /* smaller values are better ("mae") */
     int number;       /* 0: it is a table */
 } dpx_metric_info;
-DPX_API dpx_metric_info dpx_metric_at(const dpx_options *options, int index); /* all zero and NULL past the end */
+/* A metric of the options, counted from 0; all members are 0 and NULL past the end. */
+DPX_API dpx_metric_info dpx_metric_at(const dpx_options *options, int index);
 /* The kind of target that the options' loss takes.  "cross-entropy" also takes probabilities of the logits' shape. */
 typedef enum { DPX_TARGET_NONE, DPX_TARGET_CLASSES, DPX_TARGET_VALUES } dpx_target_kind;
 DPX_API dpx_target_kind dpx_target(const dpx_options *options);
 
-/* The number of options, and one of them, counted from 0. */
+/* The number of options, and one of them, counted from 0; all members are 0 and NULL past the end. */
 DPX_API int dpx_option_count(void);
-DPX_API dpx_option_info dpx_option_at(int index); /* all zero and NULL past the end */
+DPX_API dpx_option_info dpx_option_at(int index);
 /* The present value as text ("" when unset), lists joined by ";".  Valid until the next set.  NULL: no such option. */
 DPX_API const char *dpx_options_get(const dpx_options *options, const char *name);
 /* The axis of the samples in an input of the model, or in the target that the options' loss adds: by "batch-input",
@@ -286,87 +294,7 @@ DPX_API int dpx_batch_splits(const dpx_model *model, const dpx_options *options,
 
 #include "dpexec_operators.h" /* operators of the embedder's own */
 
-/* ---- several processes ---- */
-
-/* Errors: DPX_DEVICE when another process failed, left or did not answer in time, or the MPI plug-in is missing; the
- * message names its rank and the reason.  The world has then failed, and so do all later calls.  DPX_INVALID: settings
- * or notes that differ between processes.  DPX_IO: the secret's file cannot be used.
- * Threads: one thread at a time for a world, with its trainers.  Functions that all processes call wait for the others.
- */
-
-/* The processes that train one model together, each with the same number of devices of one kind.  Replicas are counted
- * over all processes.  Every process gets the same model and options, and of each batch its own part (dpx_train_part)
- * or all of it (dpx_train_step).  When one process fails, the others' calls fail with its rank and reason. */
-typedef struct dpx_world dpx_world;
-enum { DPX_LOG_INFO, DPX_LOG_WARNING, DPX_LOG_DETAIL }; /* detail: how the model is divided and planned */
-typedef void dpx_log_fn(void *user, int level, const char *line);
-
-typedef struct {
-    int size, rank;         /* number of processes; number of this one, 0 to size - 1 */
-    const char *rendezvous; /* "HOST:PORT": rank 0 listens there and the others connect; not needed for size 1.  Or
-                               "fd=3,4,5,6": two connected stream sockets for every other rank, in the order of ranks;
-                               the world then owns them */
-    double timeout;         /* seconds to wait for other processes, when joining and later; 0: 300 */
-    const char *secret;     /* a file of 16 to 4096 bytes, readable only by its owner and equal in all processes, that
-                               authenticates them; "none": no authentication; NULL: the same on a rendezvous that only
-                               this machine reaches, an error on any other */
-    const char *mpi;        /* "openmpi", "mpich": mpirun started the processes.  MPI gives number and ranks; `size` is
-                               the expected number, or 0; `rank` and `rendezvous` are ignored.  NULL: no MPI */
-    const void *mpi_comm;   /* with `mpi`: points to an MPI_Comm, which is duplicated, of an MPI that the caller
-                               finalizes and initialized with MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other
-                               thread calls MPI during a call of this library.  NULL: MPI_COMM_WORLD, of an MPI that is
-                               initialized here if need be, and then finalized when the world is left */
-    dpx_log_fn *log;        /* reports missing processes after 10 seconds, and again; may be NULL */
-    void *log_user;
-} dpx_world_options;
-
-/* Connects this process; returns once all are connected.  Later traffic is neither encrypted nor authenticated. */
-DPX_SIZED dpx_status dpx_world_join(dpx_world **out, const dpx_world_options *options) DPX_CHECKED;
-DPX_API int dpx_world_size(const dpx_world *world);       /* NULL: 1 */
-DPX_API int dpx_world_rank(const dpx_world *world);       /* NULL: 0 */
-DPX_API int dpx_world_neighbours(const dpx_world *world); /* processes on this machine, with this one; NULL: 1 */
-/* Frees the world, after the trainers that use it.  NULL is legal.  Over MPI it waits until all processes leave or one
- * fails; after a failure MPI keeps references to the world and must not be finalized: see dpx_world_end. */
-DPX_API void dpx_world_leave(dpx_world *world);
-/* For programs that exit with a failed world: over MPI, waits some seconds for the other processes to report why they
- * fail, then ends all processes with the exit status (MPI_Abort).  Without MPI it has no effect.  NULL is legal. */
-DPX_API void dpx_world_end(dpx_world *world, int status);
-/* Sends the others the reason why this process cannot go on.  Failed steps do so themselves.  NULL is legal. */
-DPX_API void dpx_world_abort(dpx_world *world, const char *reason);
-/* Notes a value that must be equal in all processes.  dpx_world_agree and the next trainer compare all notes. */
-DPX_API dpx_status dpx_world_note(dpx_world *world, const char *name, const char *value) DPX_CHECKED;
-DPX_API dpx_status dpx_world_agree(dpx_world *world) DPX_CHECKED;
-/* Every process calls them: they return the largest `mine`, and the sum of all modulo 2^64. */
-DPX_API dpx_status dpx_world_max(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-DPX_API dpx_status dpx_world_sum(dpx_world *world, int64_t mine, int64_t *out) DPX_CHECKED;
-/* Every process calls it with bytes of its own, at most 64 MiB.  On rank 0 *all, to be free()d, receives those of all
- * processes by rank, one behind the other; elsewhere it becomes NULL.  `size` has room for dpx_world_size numbers,
- * which rank 0 receives: the bytes of each rank. */
-DPX_API dpx_status dpx_world_gather(dpx_world *world, const void *mine, size_t bytes, void **all,
-                                    size_t *size) DPX_CHECKED;
-/* Copies `data` of rank `root` to all; every process calls it, with as many bytes. */
-DPX_API dpx_status dpx_world_share(dpx_world *world, int root, void *data, size_t bytes) DPX_CHECKED;
-DPX_API void dpx_world_set_purpose(dpx_world *world, const char *what); /* of later exchanges, for timeout messages */
-/* Trainers created with these options train in the world, which must outlive them; NULL: in this process alone. */
-DPX_API void dpx_options_set_world(dpx_options *options, dpx_world *world);
-
-/* ---- devices ---- */
-
-/* Errors: DPX_DEVICE when no GPU can be used.
- * Threads: any thread at any time. */
-
-typedef struct {
-    char name[32]; /* "cpu:0", "cuda:0" */
-    char description[96];
-    int cores;       /* CPU cores that its threads may use; a GPU's multiprocessors */
-    uint64_t memory; /* bytes */
-    int capability;  /* GPU: 90 is compute capability 9.0; else 0 */
-    int driver;      /* GPU: 13000 is a driver for CUDA 13.0; else 0 */
-} dpx_device;
-
-/* Fills at most `max` entries, the CPU first, and sets *n to the number of devices.  If no GPU can be used, the CPU is
- * listed, but the status is not DPX_OK and dpx_error() gives the reason (no plug-in, no driver, no GPU). */
-DPX_SIZED dpx_status dpx_devices(dpx_device *out, int max, int *n) DPX_CHECKED;
+#include "dpexec_world.h" /* several processes, and devices */
 
 /* ---- transformation ---- */
 
@@ -515,7 +443,7 @@ DPX_API dpx_status dpx_trainer_on_replicate(dpx_trainer *trainer, const char *pa
  * Kernels run at the same time, so they must only read the context, or lock it. */
 DPX_API void *dpx_trainer_context(const dpx_trainer *trainer, const char *node);
 
-/* Called after every train step, in the calling thread; NULL: none. */
+/* Sets a function that is called after every train step, in the calling thread; NULL: none. */
 DPX_API void dpx_trainer_on_step(dpx_trainer *trainer, dpx_progress_fn *progress, void *user);
 
 /* Times every node of the following steps, up to `events` times in all; 0 ends it.  Replaces earlier timings.  In a
@@ -550,13 +478,15 @@ typedef struct {
     double loss;     /* loss over these batches; NaN: none had targets */
     int64_t samples; /* number of samples in these batches */
 } dpx_metric;
-DPX_SIZED dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+/* Metric `index` of the options, counted from 0; dpx_trainer_metric gives the first one.  restart_metric forgets the
+ * batches measured so far. */
+DPX_SIZED dpx_status dpx_trainer_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_SIZED dpx_status dpx_trainer_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_metric(dpx_trainer *t);
 /* The same over the batches of training steps whose results were taken.  Each step measures its batch with the
  * parameters before its update and in training mode (batch statistics, dropout).  Log variables are not included.
  * Checkpoints keep the metric, and a run that resumes with the same metric continues it. */
-DPX_SIZED dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED; /* the first one */
+DPX_SIZED dpx_status dpx_trainer_train_metric(const dpx_trainer *t, dpx_metric *out) DPX_CHECKED;
 DPX_SIZED dpx_status dpx_trainer_train_metric_at(const dpx_trainer *t, int index, dpx_metric *out) DPX_CHECKED;
 DPX_API void dpx_trainer_restart_train_metric(dpx_trainer *t);
 /* The part of a batch of `samples` samples that this process takes: [from, to), counted from 0, along the batch axis of
@@ -611,7 +541,8 @@ DPX_API dpx_status dpx_trainer_set_preprocess(dpx_trainer *t, dpx_preprocess_fn 
  * taken, and gives the result; micro-batches that complete no group have none.  At most two results may be pending,
  * none when a step is called with an `out`.  A failure may show in a later call.  On the CPU a call is a step. */
 DPX_SIZED dpx_status dpx_train_result(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
-DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t); /* 1: steps begun continue after the call */
+/* 1: steps begun go on after the call that began them (GPUs); 0: a call is a step. */
+DPX_API int dpx_trainer_runs_ahead(const dpx_trainer *t);
 /* Applies the micro-batches accumulated so far, the last, incomplete group of an epoch; no effect when there are none.
  * With "turns" every player's loss then uses the parameters from before the step, since no micro-batch is left for a
  * later player to recompute. */
@@ -628,7 +559,7 @@ DPX_API dpx_status dpx_trainer_close_group(dpx_trainer *t) DPX_CHECKED;
  * DPX_INVALID: update without gathered gradients; train_step without "accumulate", save or end_epoch with some. */
 DPX_SIZED dpx_status dpx_train_backward(dpx_trainer *t, const dpx_tensor *batch, int n, dpx_result *out) DPX_CHECKED;
 DPX_SIZED dpx_status dpx_train_backward_part(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
-                                             dpx_result *out) DPX_CHECKED; /* as dpx_train_part */
+                                             dpx_result *out) DPX_CHECKED;
 DPX_SIZED dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out) DPX_CHECKED;
 DPX_API dpx_status dpx_train_reset(dpx_trainer *t) DPX_CHECKED;
 /* Further results of the following training steps, as a bit mask; 0: none.  OUTPUTS: dpx_result.outputs as evaluations
@@ -660,7 +591,8 @@ DPX_API dpx_status dpx_trainer_end_epoch(dpx_trainer *t) DPX_CHECKED;
  * or for a step that was observed before, as after resuming.  All processes call it; rank 0's numbers count. */
 DPX_API dpx_status dpx_trainer_observe(dpx_trainer *t, double loss, double metric) DPX_CHECKED;
 enum { DPX_OBSERVES_LOSS = 1, DPX_OBSERVES_METRIC = 2 };
-DPX_API int dpx_trainer_observes(const dpx_trainer *t); /* bit mask; 0: no schedule depends on evaluations */
+/* What schedules depend on, as a bit mask; 0: none depends on evaluations. */
+DPX_API int dpx_trainer_observes(const dpx_trainer *t);
 
 /* Inference with the current state.  `outputs` receives one tensor for each model output, in the model's order; the
  * trainer owns the data, which are valid until its next call.  With "output-device" each, `outputs` has room for each
@@ -703,7 +635,8 @@ DPX_SIZED dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx
  * exchange, and ends the world. */
 DPX_API dpx_status dpx_trainer_get_state(dpx_trainer *t, const char *name, const dpx_tensor *out) DPX_CHECKED;
 DPX_API dpx_status dpx_trainer_set_state(dpx_trainer *t, const char *name, const dpx_tensor *in) DPX_CHECKED;
-DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t); /* steps begun */
+/* The number of optimizer steps begun, since the run began: a resumed one continues it. */
+DPX_API int64_t dpx_trainer_step_count(const dpx_trainer *t);
 
 /* Writes a checkpoint `directory`/step-N/{state.safetensors,state.digests,manifest.json} under a temporary name, syncs
  * and renames it.  It keeps `note` (may be NULL), for example the position in the data, which resume returns. */
@@ -754,7 +687,8 @@ typedef struct dpx_predictor dpx_predictor;
  * options on one processor core.  Options of training have no effect. */
 DPX_API dpx_status dpx_predictor_create(dpx_predictor **out, const dpx_model *model, dpx_trainer *trainer,
                                         const dpx_options *options) DPX_CHECKED;
-DPX_API void dpx_predictor_free(dpx_predictor *predictor); /* after all calls have returned */
+/* Frees the predictor.  All calls must have returned; NULL is legal. */
+DPX_API void dpx_predictor_free(dpx_predictor *predictor);
 /* Copies the trainer's present weights, by name, as dpx_run reads them (with "eval-weights" ema, the means).  It waits
  * for calls under way, and holds back others only while it copies: each prediction is of one set of weights.  In a
  * world all processes call it, each with a predictor of its own.  DPX_INVALID: a parameter of the trainer is a constant

@@ -43,17 +43,19 @@ DPX_API dpx_status dpx_data_tensor(dpx_data **out, const dpx_tensor *tensor) DPX
 DPX_API dpx_status dpx_data_list(dpx_data **out, const dpx_data *const *member, int n) DPX_CHECKED;
 DPX_API dpx_status dpx_data_map(dpx_data **out, const char *const *key, const dpx_data *const *member,
                                 int n) DPX_CHECKED;
-/* `how` NULL: DPX_CONTAINER_DEFAULTS. */
+/* A container of a tensor, list or map; `how` NULL: DPX_CONTAINER_DEFAULTS. */
 DPX_API dpx_status dpx_data_container(dpx_data **out, const dpx_data *content, const dpx_container *how) DPX_CHECKED;
-DPX_API void dpx_data_free(dpx_data *data); /* NULL is legal */
+/* Frees this reference to the data.  NULL is legal. */
+DPX_API void dpx_data_free(dpx_data *data);
 
-/* The kind of data, and its members: by index, counted from 0, and for maps by key.  A key is NULL past the end. */
+/* The kind of data; the number of its members or groups (container: 1; tensor: 0); its members by index, counted from
+ * 0, and for maps by key, lent by `data`.  NULL past the end, or without such a key. */
 DPX_API dpx_data_kind dpx_data_kind_of(const dpx_data *data);
-DPX_API int dpx_data_count(const dpx_data *data); /* number of members or groups; container: 1; tensor: 0 */
-DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index); /* lent by `data`; NULL: past the end */
+DPX_API int dpx_data_count(const dpx_data *data);
+DPX_API const dpx_data *dpx_data_at(const dpx_data *data, int index);
 DPX_API const char *dpx_data_key(const dpx_data *data, int index);
 DPX_API const dpx_data *dpx_data_find(const dpx_data *data, const char *key);
-/* Views a tensor, whose name is NULL. */
+/* Views a tensor, whose name is NULL, without a copy; valid as long as `data`. */
 DPX_API dpx_status dpx_data_view(const dpx_data *data, dpx_tensor *out) DPX_CHECKED;
 
 /* Makes a batch of n samples of the same structure, in groups of `samples_per_replica` (0: 1); the last may be smaller.

@@ -100,7 +100,7 @@ typedef struct {
     int state_outputs;
 } dpx_operator;
 
-/* An empty set. */
+/* Makes an empty set, to be freed. */
 DPX_API dpx_status dpx_operators_create(dpx_operators **out) DPX_CHECKED;
 /* Frees the set.  NULL is legal.  Models and trainers made with the set live on. */
 DPX_API void dpx_operators_free(dpx_operators *operators);
@@ -124,12 +124,13 @@ extern DPX_API const dpx_library dpx_operator_library; /* defined by that librar
 /* Access to a node from the operator's functions.  Inputs and outputs are counted from 0.  An attribute that the
  * operator does not declare gives 0 or NULL. */
 DPX_API const char *dpx_node_name(const dpx_node *node);
-DPX_API int dpx_node_count_inputs(const dpx_node *node); /* includes absent ones before the last */
+/* The number of inputs, absent ones before the last included, and of outputs. */
+DPX_API int dpx_node_count_inputs(const dpx_node *node);
 DPX_API int dpx_node_count_outputs(const dpx_node *node);
-/* Return 1 and set *out; 0: absent, or not declared as read by `gradient`.  Data are read-only; NULL in `shape` unless
- * the value is a constant. */
+/* Return 1 and set *out; 0: absent, or not declared as read by `gradient`.  Data of inputs are read-only, and NULL in
+ * `shape` unless the value is a constant; `apply` must write all data of its outputs. */
 DPX_API int dpx_node_input(const dpx_node *node, int i, dpx_tensor *out);
-DPX_API int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out); /* `apply` must write all of its data */
+DPX_API int dpx_node_output(const dpx_node *node, int i, dpx_tensor *out);
 /* In `gradient`: the gradient of the loss by output i (0: it is zero), and by input i, to be written (0: unneeded). */
 DPX_API int dpx_node_output_gradient(const dpx_node *node, int i, dpx_tensor *out);
 DPX_API int dpx_node_input_gradient(const dpx_node *node, int i, dpx_tensor *out);
@@ -159,12 +160,15 @@ DPX_API dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *
  * Failure is sticky: the functions below then do nothing, and differentiation fails with the first reason, whatever
  * make_gradient returns.  A dpx_value is valid during the call; 0: none. */
 typedef uint32_t dpx_value;
-DPX_API dpx_value dpx_graph_input(dpx_node *node, int i); /* 0: absent */
+/* An input or output, 0 where it is absent, and the gradient of the loss by an output, 0 where it is zero. */
+DPX_API dpx_value dpx_graph_input(dpx_node *node, int i);
 DPX_API dpx_value dpx_graph_output(dpx_node *node, int i);
-DPX_API dpx_value dpx_graph_output_gradient(dpx_node *node, int i); /* of the loss by output i; 0: it is zero */
-DPX_API dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor);    /* copies the data */
-DPX_API dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number); /* a scalar of the type of `like` */
-DPX_API int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out);  /* 1, and type and shape in *out */
+DPX_API dpx_value dpx_graph_output_gradient(dpx_node *node, int i);
+/* A constant, whose data are copied; a scalar, of the type of `like`. */
+DPX_API dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor);
+DPX_API dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number);
+/* Returns 1, and the type and shape of a value in *out, without data; 0: there is no such value. */
+DPX_API int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out);
 /* Emits a node of an ONNX operator (domain "" or NULL, ...; spelled as in docs/operators.md) or of an operator of the
  * set, and returns output 0, or the first `n_out`.  An absent input is 0 in `in`.  Not allowed: operators that draw
  * random numbers, that training changes, or whose shapes depend on data. */

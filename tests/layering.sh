@@ -54,7 +54,7 @@ forbid 'passes/pass.h passes/report.h passes/report_print.c passes/report_step.c
 shared='world/mpi/plugin\.c|inspect/picture\.(js|css)'      # the first is built with the compilers of MPI libraries
 rooms exec world device state plan gpu run operators train inspect api
 forbid include      '.*'                                    'the public header stands alone, with its parts' \
-    '#include "dpexec_(operators|data|sized)\.h"'
+    '#include "dpexec_(operators|world|data|sized)\.h"'
 forbid tools        '(graph|passes|kernels|exec|tests)/'    'tools use include/dpexec.h; graph-transform also passes/ and exec/, new the list of networks' \
     '("graph/base/|^tools/new\.c:[0-9]+:#include "graph/networks/network\.h|^tools/graph_transform\.c:[0-9]+:#include "(graph|passes|exec)/)'
 forbid tools/image  'tools/(data|feed)/|tools/[a-z_]+\.h'    'images in memory know neither data sets nor the command line'

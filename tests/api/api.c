@@ -80,12 +80,13 @@ dpx_model *model_of_text(const char *text)
 
 char *read_header(void)
 {
-    static const char *const parts[] = { SOURCE_DIR "/include/dpexec.h", SOURCE_DIR "/include/dpexec_data.h" };
+    static const char *const parts[] = { SOURCE_DIR "/include/dpexec.h", SOURCE_DIR "/include/dpexec_world.h",
+                                         SOURCE_DIR "/include/dpexec_data.h" };
     char *text = calloc(1, 1 << 17);
     size_t n = 0;
 
     CU_ASSERT_FATAL(text != NULL);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         FILE *f = fopen(parts[k], "r");
         const size_t got = f ? fread(text + n, 1, (1 << 17) - 1 - n, f) : 0;
 

@@ -29,7 +29,7 @@ dpx_model *model_of_text(const char *text);
  * holds. */
 void make_folder(char buf[256]);
 void remove_folder(const char *path);
-/* The text of dpexec.h and its part on data, to be freed. */
+/* The text of dpexec.h and its parts on worlds and data, to be freed. */
 char *read_header(void);
 /* The first line at or after `at` that declares a function of dpexec.h; NULL: none. */
 char *header_function(char *at);

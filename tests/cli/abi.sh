@@ -25,15 +25,17 @@ caller() {
 }
 
 mkdir "$DIR/same" "$DIR/older" "$DIR/newer"
-cp include/*.h "$DIR/same"
-cp include/*.h "$DIR/older"
-cp include/*.h "$DIR/newer"
-struct_without dpx_info rows <include/dpexec.h | struct_without dpx_world_options log_user | struct_without dpx_device memory |
-    struct_without dpx_plan_memory_result accelerator | struct_without dpx_check_result text | struct_without dpx_result log |
-    struct_without dpx_result n_log | struct_without dpx_metric samples | struct_without dpx_metric loss >"$DIR/older/dpexec.h"
-sed -E "s/^\} $grown;/    int64_t later;\n&/" include/dpexec.h >"$DIR/newer/dpexec.h"
-check "nine members are cut off" test "$(diff include/dpexec.h "$DIR/older/dpexec.h" | grep -c '^<.*;')" = 9
-check "seven structs have one more" test "$(grep -c 'int64_t later;' "$DIR/newer/dpexec.h")" = 7
+cp include/* "$DIR/same"
+cp include/* "$DIR/older"
+cp include/* "$DIR/newer"
+for header in dpexec.h dpexec_world.h; do
+    struct_without dpx_info rows <include/$header | struct_without dpx_world_options log_user | struct_without dpx_device memory |
+        struct_without dpx_plan_memory_result accelerator | struct_without dpx_check_result text | struct_without dpx_result log |
+        struct_without dpx_result n_log | struct_without dpx_metric samples | struct_without dpx_metric loss >"$DIR/older/$header"
+    sed -E "s/^\} $grown;/    int64_t later;\n&/" include/$header >"$DIR/newer/$header"
+done
+check "nine members are cut off" test "$(diff -r include "$DIR/older" | grep -c '^<.*;')" = 9
+check "seven structs have one more" test "$(cat "$DIR"/newer/*.h | grep -c 'int64_t later;')" = 7
 caller same
 caller older
 caller newer -DLATER

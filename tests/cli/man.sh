@@ -54,7 +54,7 @@ fi
 mkdir -p "$DIR/tree/docs"
 cp -r include "$DIR/tree"
 cp docs/c_reference.py "$DIR/tree/docs"
-sed -i -e 's|^/\* Reads an ONNX file, .*||' -e 's|^ \* Threads: any thread at any time\. \*/|*/|' "$DIR/tree/include/dpexec.h"
+sed -i -e 's|^/\* Reads an ONNX file, .*||' -e 's|^ \* Threads: any thread at any time\. \*/|*/|' "$DIR"/tree/include/*.h
 python3 "$DIR/tree/docs/c_reference.py" --check >"$DIR/said"
 check "a function without a comment is found" grep -q '^dpx_model_load has no comment' "$DIR/said"
 check "a part without rules is found" grep -q "^dpx_devices: its part of the header, 'devices', says no errors or threads" "$DIR/said"

@@ -10,7 +10,7 @@ import unittest
 from dpexec import _abi, errors
 
 root = pathlib.Path(__file__).resolve().parent.parent.parent
-header = (root / "include" / "dpexec.h").read_text()
+header = "\n".join((root / "include" / part).read_text() for part in ("dpexec.h", "dpexec_world.h", "dpexec_data.h"))
 sized_header = (root / "include" / "dpexec_sized.h").read_text()
 
 
