@@ -48,8 +48,7 @@ DPX_API dpx_status dpx_train_backward_sized(dpx_trainer *t, const dpx_tensor *ba
 DPX_API dpx_status dpx_train_backward_part_sized(dpx_trainer *t, int64_t samples, const dpx_tensor *part, int n,
                                                  dpx_result *out, size_t size) DPX_CHECKED;
 DPX_API dpx_status dpx_train_update_sized(dpx_trainer *t, dpx_result *out, size_t size) DPX_CHECKED;
-DPX_API dpx_status dpx_trainer_state_info_sized(const dpx_trainer *t, int index, dpx_info *out,
-                                                size_t size) DPX_CHECKED;
+DPX_API dpx_status dpx_trainer_state_info_sized(dpx_trainer *t, int index, dpx_info *out, size_t size) DPX_CHECKED;
 DPX_API dpx_status dpx_train_data_sized(dpx_trainer *t, const dpx_data *batch, dpx_result *out,
                                         size_t size) DPX_CHECKED;
 DPX_API dpx_status dpx_val_data_sized(dpx_trainer *t, const dpx_data *batch, dpx_result *out, size_t size) DPX_CHECKED;
@@ -155,7 +154,7 @@ DPX_SIZED dpx_status dpx_train_update(dpx_trainer *t, dpx_result *out)
     return dpx_train_update_sized(t, out, sizeof(dpx_result));
 }
 
-DPX_SIZED dpx_status dpx_trainer_state_info(const dpx_trainer *t, int index, dpx_info *out)
+DPX_SIZED dpx_status dpx_trainer_state_info(dpx_trainer *t, int index, dpx_info *out)
 {
     return dpx_trainer_state_info_sized(t, index, out, sizeof(dpx_info));
 }

@@ -112,6 +112,8 @@ static Status check_devices(const Options *o)
     return list.n == 1 ? ST_OK : FAIL(E_INVALID, "--devices: a predictor has one device, found %d", list.n);
 }
 
+static Status take(dpx_predictor *p, dpx_trainer *t, Status made) CHECKED;
+
 static Status predictor_create(dpx_predictor *p, dpx_trainer *t, const Options *o)
 {
     Lane *l;
@@ -121,7 +123,7 @@ static Status predictor_create(dpx_predictor *p, dpx_trainer *t, const Options *
     TRY(check_devices(p->options));
     TRY(add_lane(&l, p));
     p->idle = l;
-    return t ? (Status)dpx_predictor_take(p, t) : ST_OK;
+    return ST_OK;
 }
 
 /* Calls that follow one another without a gap must not keep new weights out. */
@@ -148,7 +150,10 @@ dpx_status dpx_predictor_create(dpx_predictor **out, const dpx_model *model, dpx
     p->model = model_keep(model ? model : t->model);
     pthread_mutex_init(&p->lock, NULL);
     init_weights(&p->weights);
-    if ((st = predictor_create(p, t, (const Options *)options)))
+    st = predictor_create(p, t, (const Options *)options);
+    if (t)
+        st = take(p, t, st);
+    if (st)
         dpx_predictor_free(p);
     else
         *out = p;
@@ -190,8 +195,6 @@ static Status take_state(const dpx_predictor *p, const dpx_trainer *t, const Sta
 
     if (!from)
         return ST_OK;
-    if (!shape_eq(&from->shape, &to->shape))
-        return FAIL(E_SHAPE, "dpx_predictor_take: '%s' has another shape in the trainer", to->name);
     if (!(value = tensor_create(a, from->dtype, &from->shape)) || !(as = tensor_create(a, to->dtype, &to->shape)))
         return FAIL_NOMEM();
     TRY(states_get(session_states(t->session), from->name, value));
@@ -200,6 +203,22 @@ static Status take_state(const dpx_predictor *p, const dpx_trainer *t, const Sta
     for (int64_t i = 0; i < tensor_numel(as) && as != value; i++)
         tensor_set_float(as, i, tensor_float(value, i));
     return states_set(session_states(p->first->trainer->session), to->name, as);
+}
+
+static Status check_shapes(const dpx_predictor *p, const dpx_trainer *t)
+{
+    const States *have = session_states(p->first->trainer->session);
+    Arena *a = arena_create();
+    Status st = a ? ST_OK : FAIL_NOMEM();
+
+    for (int i = 0; i < states_count(have) && !st; i++) {
+        const State *to = states_at(have, i), *from = source_of(t, to->name, a);
+
+        if (from && !shape_eq(&from->shape, &to->shape))
+            st = FAIL(E_SHAPE, "dpx_predictor_take: '%s' has another shape in the trainer", to->name);
+    }
+    arena_free(a);
+    return st;
 }
 
 /* Lists the trainer's parameters that the predictor's model has and no state holds: its programs have them as
@@ -219,18 +238,24 @@ static Status check_taken(const dpx_predictor *p, const dpx_trainer *t)
     return problems_fail(&fixed, E_INVALID, "dpx_predictor_take: the predictor has these as constants");
 }
 
-static Status take_all(dpx_predictor *p, dpx_trainer *t)
+/* Can the predictor take the trainer's weights? */
+static Status check_take(dpx_predictor *p, const dpx_trainer *t)
 {
-    Session *s = p->first->trainer->session;
-    const States *have = session_states(s);
-    Status st = p->states_known ? ST_OK : session_know_states(s, BUILD_INFER);
+    Status st = p->states_known ? ST_OK : session_know_states(p->first->trainer->session, BUILD_INFER);
 
     p->states_known |= !st;
     if (st)
         return status_prefix(st == E_NOMEM ? st : E_INVALID, "dpx_predictor_take: the states are not known before a "
                                                              "first call of dpx_predict");
-    TRY(trainer_average(t));
     TRY(check_taken(p, t));
+    return check_shapes(p, t);
+}
+
+static Status copy_all(const dpx_predictor *p, dpx_trainer *t)
+{
+    const States *have = session_states(p->first->trainer->session);
+    Status st = trainer_average(t);
+
     for (int i = 0; i < states_count(have) && !st; i++) {
         Arena *a = arena_create();
 
@@ -240,19 +265,27 @@ static Status take_all(dpx_predictor *p, dpx_trainer *t)
     return st;
 }
 
-dpx_status dpx_predictor_take(dpx_predictor *p, dpx_trainer *t)
+/* `made`: whether the predictor could be made here.  All processes of the world get as far as trainer_agree. */
+static Status take(dpx_predictor *p, dpx_trainer *t, Status made)
 {
-    Status st;
+    Status st = made;
 
-    NEED(p, "predictor");
-    NEED(t, "trainer");
     world_set_purpose(trainer_world(t), "the weights of a predictor");
     pthread_rwlock_wrlock(&p->weights);
     pthread_mutex_lock(&p->lock);
-    st = take_all(p, t);
+    st = trainer_agree(t, st ? st : check_take(p, t), "dpx_predictor_take");
+    if (!st)
+        st = trainer_share_failure(t, copy_all(p, t));
     pthread_mutex_unlock(&p->lock);
     pthread_rwlock_unlock(&p->weights);
-    return (dpx_status)st;
+    return st;
+}
+
+dpx_status dpx_predictor_take(dpx_predictor *p, dpx_trainer *t)
+{
+    NEED(p, "predictor");
+    NEED(t, "trainer");
+    return (dpx_status)take(p, t, ST_OK);
 }
 
 /* ---- calls ---- */

@@ -49,11 +49,10 @@ Status trainer_keep_rates(Arena *a, const dpx_trainer *t, NamedTensor *list, int
     return ST_OK;
 }
 
-Status trainer_resume_rates(dpx_trainer *t, const Checkpoint *c)
+Status trainer_read_rates(double rate[1 + MAX_GROUPS], const dpx_trainer *t, const Checkpoint *c)
 {
     const Shape want = rates_shape(t);
     const int i = checkpoint_find(c, RATES);
-    double rate[1 + MAX_GROUPS];
     char has[SHAPE_TEXT], text[SHAPE_TEXT];
 
     for (int k = 0; k <= MAX_GROUPS; k++)
@@ -67,6 +66,5 @@ Status trainer_resume_rates(dpx_trainer *t, const Checkpoint *c)
     for (int k = 0; k <= t->options->n_group; k++)
         if (isinf(rate[k]) || rate[k] < 0)
             return FAIL(E_IO, "the checkpoint's '%s': %g is no learning rate", RATES, rate[k]);
-    memcpy(t->rate, rate, sizeof t->rate);
     return ST_OK;
 }

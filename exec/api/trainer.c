@@ -373,6 +373,25 @@ dpx_status dpx_trainer_end_epoch(dpx_trainer *t)
     return (dpx_status)(st ? st : trainer_share_failure(t, trainer_average(t)));
 }
 
+/* ---- calls of all processes ---- */
+
+Status trainer_agree(const dpx_trainer *t, Status st, const char *what)
+{
+    World *w = trainer_world(t);
+    int64_t worst = 0;
+
+    if (!trainer_has_peers(t))
+        return st;
+    /* The quotient is the status, and the rest the rank, counted down so that the first one is told. */
+    if (st)
+        worst = -(int64_t)st * WORLD_MAX + WORLD_MAX - 1 - world_rank(w);
+    TRY(world_max(w, worst, &worst));
+    if (st || !worst)
+        return st;
+    return FAIL((Status)(-(worst / WORLD_MAX)), "%s: rank %d cannot go on", what,
+                (int)(WORLD_MAX - 1 - worst % WORLD_MAX));
+}
+
 /* ---- timing ---- */
 
 dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)

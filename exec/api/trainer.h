@@ -223,18 +223,13 @@ Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* E_INVALID: results of steps must be taken first, before a step whose result is given at once (`now`), or later. */
 Status trainer_check_room(const dpx_trainer *t, bool now) CHECKED;
-/* exec/api/trainer_gradients.c */
-/* The gradient by a parameter, whose type and shape `out` has: the mean over the gathered micro-batches, of the loss
- * without its scale and before clipping; where none are gathered, that of the last step, if it was kept. */
-Status trainer_gradient(const dpx_trainer *t, const char *param, Tensor *out) CHECKED;
-
 /* exec/api/rates.c */
 /* The learning rate of a group in a step, counted from 0. */
 double trainer_rate(const dpx_trainer *t, int group, int64_t step);
 /* float64 [groups + 1], beside the state of a trainer some of whose rates are set; NaN: the schedule's. */
 #define RATES "dpexec.rates"
 Status trainer_keep_rates(Arena *a, const dpx_trainer *t, NamedTensor *list, int *n) CHECKED;
-Status trainer_resume_rates(dpx_trainer *t, const Checkpoint *c) CHECKED;
+Status trainer_read_rates(double rate[1 + MAX_GROUPS], const dpx_trainer *t, const Checkpoint *c) CHECKED;
 
 /* exec/api/trainer.c */
 /* A trainer for inference that reads the states of another, of equal model and options, which must outlive it; NULL: it
@@ -261,6 +256,10 @@ CHECKED static inline Status trainer_share_failure(const dpx_trainer *t, Status 
         world_abort(trainer_world(t), status_message());
     return st;
 }
+/* Every process of the trainer's world calls it, before it exchanges more, with its own status: if one cannot go on,
+ * none does, and the world lives.  The others get the first such rank's status, and a message that names `what` and the
+ * rank. */
+Status trainer_agree(const dpx_trainer *t, Status st, const char *what) CHECKED;
 /* Are there other processes, which need this one to take part in steps that it has no use for? */
 bool trainer_has_peers(const dpx_trainer *t);
 

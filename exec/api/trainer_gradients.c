@@ -158,33 +158,42 @@ static Status kept_gradient(const dpx_trainer *t, Arena *a, const char *param, c
     return ST_OK;
 }
 
-Status trainer_gradient(const dpx_trainer *t, const char *param, Tensor *out)
+/* Finds the sum of the gathered gradients by a parameter. */
+static Status find_sum(const State **sum, const dpx_trainer *t, Arena *a, const char *param, const Tensor *out)
 {
-    Arena *a = arena_create();
-    const char *name = a ? arena_printf(a, "%s.grad_sum", param) : NULL;
-    const State *state = name ? states_find(session_states(t->session), name) : NULL;
-    Status st = name ? ST_OK : FAIL_NOMEM();
+    const char *name = arena_printf(a, "%s.grad_sum", param);
 
-    if (!st && t->pending && !state)
-        st = FAIL(E_INVALID, "there is no gradient by '%s': it is no parameter that is trained", param);
-    else if (!st && t->pending && !(st = check_fits(param, out, state->dtype, &state->shape)))
-        st = gathered(t, param, state, out);
-    else if (!st)
-        st = kept_gradient(t, a, param, out);
-    arena_free(a);
-    return st;
+    if (!name)
+        return FAIL_NOMEM();
+    if (!(*sum = states_find(session_states(t->session), name)))
+        return FAIL(E_INVALID, "there is no gradient by '%s': it is no parameter that is trained", param);
+    return check_fits(param, out, (*sum)->dtype, &(*sum)->shape);
+}
+
+/* All processes of the world get as far as trainer_agree, and exchange only if all can. */
+static Status read_gradient(const dpx_trainer *t, Arena *a, const char *param, const dpx_tensor *given)
+{
+    const State *sum = NULL;
+    Tensor out;
+    Status st = a ? api_tensor(&out, given) : FAIL_NOMEM();
+
+    if (!st)
+        st = t->pending ? find_sum(&sum, t, a, param, &out) : kept_gradient(t, a, param, &out);
+    TRY(trainer_agree(t, st, "dpx_trainer_gradient"));
+    return sum ? trainer_share_failure(t, gathered(t, param, sum, &out)) : ST_OK;
 }
 
 dpx_status dpx_trainer_gradient(dpx_trainer *t, const char *parameter, const dpx_tensor *out)
 {
-    Tensor view;
+    Arena *a;
     Status st;
 
     NEED(t, "trainer");
     NEED(parameter, "parameter");
     NEED(out, "out");
     world_set_purpose(trainer_world(t), "the gradient by '%s'", parameter);
-    if (!(st = api_tensor(&view, out)))
-        st = trainer_gradient(t, parameter, &view);
+    a = arena_create();
+    st = read_gradient(t, a, parameter, out);
+    arena_free(a);
     return (dpx_status)st;
 }

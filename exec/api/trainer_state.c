@@ -37,14 +37,14 @@ Status trainer_know_states(dpx_trainer *t)
 
 /* ---- reading and setting ---- */
 
-int dpx_trainer_state_count(const dpx_trainer *t)
+int dpx_trainer_state_count(dpx_trainer *t)
 {
-    return !t || trainer_know_states((dpx_trainer *)(uintptr_t)t) ? 0 : states_count(session_states(t->session));
+    return !t || trainer_know_states(t) ? 0 : states_count(session_states(t->session));
 }
 
 int64_t dpx_trainer_step_count(const dpx_trainer *t) { return t ? t->step : 0; }
 
-dpx_status dpx_trainer_state_info_sized(const dpx_trainer *t, int index, dpx_info *out, size_t size)
+dpx_status dpx_trainer_state_info_sized(dpx_trainer *t, int index, dpx_info *out, size_t size)
 {
     const int n = dpx_trainer_state_count(t);
     const State *s;
@@ -54,7 +54,7 @@ dpx_status dpx_trainer_state_info_sized(const dpx_trainer *t, int index, dpx_inf
     NEED(t, "trainer");
     NEED(out, "out");
     NEED_SIZE(size, dpx_info);
-    if ((st = trainer_know_states((dpx_trainer *)(uintptr_t)t)))
+    if ((st = trainer_know_states(t)))
         return (dpx_status)st;
     if (index < 0 || index >= n)
         return (dpx_status)FAIL(E_INVALID, "state %d of %d", index, n);
@@ -311,6 +311,7 @@ static Status keep_class_axis(dpx_trainer *t, const Checkpoint *c)
 
 static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, const char *directory, char **note)
 {
+    double rate[1 + MAX_GROUPS];
     char *copy;
     Status st;
 
@@ -318,12 +319,14 @@ static Status take_checkpoint(dpx_trainer *t, Arena *a, const Checkpoint *c, con
     TRY(keep_class_axis(t, c));
     TRY(trainer_compare_roles(t, a, c));
     TRY(trainer_resume_observed(t, c));
-    TRY(trainer_resume_rates(t, c));
+    TRY(trainer_read_rates(rate, t, c));
     TRY(trainer_resume_trained(t, a, c));
     TRY(trainer_resume_decisions(t, c));
     if (!(copy = strdup(c->note)))
         return FAIL_NOMEM();
-    if (!(st = trainer_share_failure(t, restore(t, c))) && note)
+    if (!(st = trainer_share_failure(t, restore(t, c))))
+        memcpy(t->rate, rate, sizeof t->rate);
+    if (!st && note)
         *note = copy;
     else
         free(copy);

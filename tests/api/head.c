@@ -8,7 +8,7 @@
 enum { OWN = 4 };
 
 /* The number of parameters one of whose axes counts the new outputs. */
-static int count_new(const dpx_trainer *t)
+static int count_new(dpx_trainer *t)
 {
     dpx_info s;
     int n = 0;

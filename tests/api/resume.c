@@ -334,7 +334,7 @@ static void test_no_axes(void)
     dpx_model_free(m);
 }
 
-/* Sums of a metric are those of a confusion matrix, or not taken. */
+/* Sums of a metric are those of a confusion matrix, or not taken; then learning rates that were set stay as well. */
 static void test_damaged_sums(void)
 {
     static const char *const settings[] = { "loss=cross-entropy", "metric=per-class", "threads=1", NULL };
@@ -347,9 +347,11 @@ static void test_damaged_sums(void)
         one_step(t, 0, 1);
         CHECK_DPX(dpx_trainer_save(t, folder, NULL));
         CHECK_DPX(dpx_trainer_resume(u, folder, NULL));
+        CHECK_DPX(dpx_trainer_set_lr(u, 0, 0.5));
         if (rewrite(folder, "dpexec.trained_metric:per-class", &column))
             CHECK_DPX_FAILS(DPX_IO, "'dpexec.trained_metric:per-class' is not what training measured",
                             dpx_trainer_resume(u, folder, NULL));
+        CU_ASSERT_EQUAL(dpx_trainer_group_lr(u, 0, 2), 0.5);
     }
     remove_folder(folder);
     dpx_trainer_free(t);

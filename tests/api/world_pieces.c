@@ -16,6 +16,7 @@ typedef struct {
     char message[512];
     float weight[WEIGHTS], gradient[WEIGHTS];
     double lr, loss;
+    int refused; /* calls that went as they should in refuse() */
 } Process;
 
 static dpx_status read(dpx_trainer *t, Process *p, bool gradient)
@@ -24,6 +25,46 @@ static dpx_status read(dpx_trainer *t, Process *p, bool gradient)
 
     view.data = gradient ? p->gradient : p->weight;
     return gradient ? dpx_trainer_gradient(t, "fc1.weight", &view) : dpx_trainer_get_state(t, "fc1.weight", &view);
+}
+
+static bool says(dpx_status st, dpx_status expected, const char *text)
+{
+    return st == expected && strstr(dpx_error(), text);
+}
+
+/* With a predictor whose 'fc1.weight' has another shape. */
+static dpx_status take_other(dpx_trainer *t, bool fits)
+{
+    dpx_model *m = model_of_text("graph \"g\" {\n"
+                                 "  input %x : float32[2,7]\n"
+                                 "  const %fc1.weight : float32[7,2] = {1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}\n"
+                                 "  %y = MatMul(%x, %fc1.weight)\n"
+                                 "  output \"y\" = %y\n"
+                                 "}\n");
+    dpx_options *o = dpx_options_create();
+    dpx_predictor *p = NULL;
+    dpx_status st = dpx_predictor_create(&p, fits ? NULL : m, fits ? t : NULL, fits ? NULL : o);
+
+    if (!st && !fits)
+        st = dpx_predictor_take(p, t);
+    dpx_predictor_free(p);
+    dpx_options_free(o);
+    dpx_model_free(m);
+    return st;
+}
+
+/* Calls of all processes that one of them cannot make: they fail everywhere at once, and the world goes on. */
+static void refuse(dpx_trainer *t, Process *p)
+{
+    float bias[CLASSES];
+    const dpx_tensor view = { .dtype = DPX_FLOAT32, .rank = 1, .dim = { CLASSES - p->rank }, .data = bias };
+    dpx_status st;
+
+    st = dpx_trainer_gradient(t, "fc3.bias", &view);
+    p->refused += says(st, DPX_SHAPE, p->rank ? "given float32[9]" : "rank 1 cannot go on");
+    st = take_other(t, p->rank == 1);
+    p->refused += says(st, DPX_SHAPE, p->rank ? "rank 0 cannot go on" : "another shape");
+    p->refused += !take_other(t, true);
 }
 
 /* Two groups; before the second, rank 0's learning rate goes to all. */
@@ -39,6 +80,8 @@ static dpx_status train(dpx_trainer *t, Process *p)
         st = dpx_train_backward(t, b.tensor, 2, &r);
         if (i % 2 == 0 || st)
             continue;
+        if (p->rendezvous)
+            refuse(t, p);
         st = read(t, p, true);
         if (!st)
             st = dpx_train_update(t, &r);
@@ -95,6 +138,7 @@ static void test_bytes(void)
     for (int r = 0; r < RANKS; r++) {
         if (*p[r].message)
             TEST_FAIL("rank %d: %s", r, p[r].message);
+        CU_ASSERT_EQUAL(p[r].refused, 2 * 3);
         CU_ASSERT(p[r].lr == 0.25 && p[r].loss == alone.loss);
         CU_ASSERT(!memcmp(p[r].weight, alone.weight, sizeof alone.weight));
         CU_ASSERT(!memcmp(p[r].gradient, alone.gradient, sizeof alone.gradient));
