@@ -570,8 +570,8 @@ enum { DPX_KEEP_OUTPUTS = 1, DPX_KEEP_GRADIENTS = 2 };
 DPX_API dpx_status dpx_trainer_keep(dpx_trainer *t, unsigned what) DPX_CHECKED;
 /* Copies the gradient by a parameter to the tensor's data, whose type and shape must be the parameter's: the derivative
  * of the mean loss over the gathered batches, before clipping and without a loss scale.  If none are gathered, that of
- * the last step, until the next call of a step (GRADIENTS).  In a world all processes call it;
- * if one cannot, all fail.  DPX_INVALID: there is none. */
+ * the last step, until the next call of a step (GRADIENTS).  In a world all processes call it; if
+ * one cannot, all fail.  DPX_INVALID: there is none. */
 DPX_API dpx_status dpx_trainer_gradient(dpx_trainer *t, const char *parameter, const dpx_tensor *out) DPX_CHECKED;
 /* Sets the learning rate of a group (0: parameters without a group) for the following steps, in place of "lr", warm-up
  * and schedule; NaN: these again.  Checkpoints keep it.  Nothing is compiled.  All processes call it; rank 0's number
@@ -692,8 +692,8 @@ DPX_API void dpx_predictor_free(dpx_predictor *predictor);
 /* Copies the trainer's present weights, by name, as dpx_run reads them (with "eval-weights" ema, the means).  It waits
  * for calls under way, and holds back others only while it copies: each prediction is of one set of weights.  In a
  * world all processes call it, each with a predictor of its own; if one cannot, all fail.  DPX_INVALID: a parameter of
- * the trainer is a constant of the predictor, or its states are not known before the first call (dpx_predictor_warm).
- */
+ * the trainer is a constant of the predictor, or its states are not known before the first call, which
+ * dpx_predictor_warm can make. */
 DPX_API dpx_status dpx_predictor_take(dpx_predictor *predictor, dpx_trainer *trainer) DPX_CHECKED;
 /* The outputs for a batch of inputs, given as in dpx_run, in evaluation mode: a map from names to tensors, to be freed
  * with dpx_data_free.  The bytes are those of dpx_run on one device of the same kind with one replica.  The first call
