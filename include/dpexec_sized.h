@@ -6,6 +6,8 @@
  * struct that it reads, it takes missing members as zero, and is DPX_INVALID if a member that it does not know is not
  * zero.  So programs compiled with an older or a newer dpexec.h of the same major version work.
  *
+ * A struct that a callback receives is the library's: with an older library it lacks the newer members.
+ *
  * A program in another language calls NAME_sized with the size of its own struct.  `size` of dpx_devices is that of one
  * entry.  DPX_INVALID: `size` is 0, or larger than 65536.  Everything else is as the comment of NAME says. */
 #ifndef DPEXEC_SIZED_H
