@@ -105,7 +105,7 @@ if(Python3_Interpreter_FOUND AND NOT DPX_FUZZ)
     add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man3/dpexec.3)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.3")
 endif()
-if(Python3_Interpreter_FOUND AND DPX_DOXYGEN)
+if(Python3_Interpreter_FOUND AND DPX_DOXYGEN AND NOT DPX_FUZZ)
     list(JOIN headers " " inputs)
     list(JOIN c_reference " " filter)
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/Doxyfile CONTENT "PROJECT_NAME = dpexec
