@@ -26,8 +26,8 @@ for cxx in g++ clang++; do
     check "compile with $cxx" "$cxx" -std=c++17 "${warns[@]}" tests/member/embedder.cpp "${library[@]}" -o "$DIR/$cxx"
     says "bytes" "$DIR/$cxx" models/mlp.onnx
 done
-awk '/^```cpp$/ { on = 1; next } /^```/ { on = 0 } on' docs/embed.md | sed '1i #include <cstdint>\n#include <vector>' >"$DIR/page.cpp"
-check "the C++ of docs/embed.md" bash -c "grep -q Predictor '$DIR/page.cpp' && c++ -std=c++17 ${warns[*]} -fsyntax-only '$DIR/page.cpp'"
+awk '/^```cpp$/ { on = 1; next } /^```/ { on = 0 } on' "$(find docs -name embed.md)" | sed '1i #include <cstdint>\n#include <vector>' >"$DIR/page.cpp"
+check "the C++ of the page on embedding" bash -c "grep -q Predictor '$DIR/page.cpp' && c++ -std=c++17 ${warns[*]} -fsyntax-only '$DIR/page.cpp'"
 check "there is a C++ compiler" test "$found" -gt 0
 
 # ---- the static library ----
