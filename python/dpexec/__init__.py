@@ -17,6 +17,7 @@ from .model import Model, TensorInfo
 from .options import OPTIONS, Option
 from .history import History
 from .picture import Graph, transform
+from .predictor import Predictor
 from .program import new_network as new
 from .run import Run, Trained
 from .torch_export import from_torch, to_torch
@@ -28,9 +29,9 @@ __version__: str = _lib.dpx_version().decode()
 _LATE = {"DpexecClassifier": "sklearn", "DpexecRegressor": "sklearn"}
 
 __all__ = ["OPTIONS", "DeviceError", "DpexecClassifier", "DpexecRegressor", "Error", "FileError", "Graph", "History",
-           "InternalError", "Interrupted", "InvalidArgument", "Model", "ModelError", "Option", "OutOfMemory", "Run",
-           "ShapeError", "State", "StepResult", "TensorInfo", "Trained", "Trainer", "Unsupported", "from_torch", "new",
-           "to_torch", "train", "transform"]
+           "InternalError", "Interrupted", "InvalidArgument", "Model", "ModelError", "Option", "OutOfMemory",
+           "Predictor", "Run", "ShapeError", "State", "StepResult", "TensorInfo", "Trained", "Trainer", "Unsupported",
+           "from_torch", "new", "to_torch", "train", "transform"]
 
 
 def __getattr__(name: str) -> Any:

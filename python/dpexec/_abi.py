@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64,
+                    c_void_p)
 
 from . import _library
 
@@ -55,6 +56,9 @@ STRUCTS = {"dpx_tensor": Tensor, "dpx_info": Info, "dpx_option_info": OptionInfo
 
 LogFn = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 WriteFn = CFUNCTYPE(None, c_void_p, POINTER(ctypes.c_char), c_size_t)
+SinkFn = CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_char), c_size_t)
+SourceFn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, POINTER(c_size_t))
+ExternalFn = CFUNCTYPE(c_int, c_void_p, c_char_p, c_uint64, c_size_t, c_void_p)
 
 # Functions that fill in a struct which may grow, by that struct: the library has them as NAME_sized, with the struct's
 # size as one more argument (include/dpexec_sized.h).
@@ -68,6 +72,8 @@ SIZED = {
 _HANDLE, _OUT, _TENSORS = c_void_p, POINTER(c_void_p), POINTER(Tensor)
 _STATUS = {
     "dpx_model_load_within": [_OUT, c_char_p, _HANDLE],
+    "dpx_model_load_memory": [_OUT, c_void_p, c_size_t, c_char_p, _HANDLE, ExternalFn, c_void_p],
+    "dpx_model_gradient": [_OUT, _HANDLE, _HANDLE, c_char_p, c_char_p],
     "dpx_model_info": [_HANDLE, c_int, c_int, POINTER(Info)],
     "dpx_model_set_metadata": [_HANDLE, c_char_p, c_char_p],
     "dpx_options_copy": [_OUT, _HANDLE],
@@ -101,6 +107,14 @@ _STATUS = {
     "dpx_trainer_resume_step": [_HANDLE, c_char_p, c_int64, _OUT],
     "dpx_checkpoint_remove": [c_char_p, c_int64],
     "dpx_trainer_export": [_HANDLE, c_char_p],
+    "dpx_trainer_export_to": [_HANDLE, SinkFn, c_void_p],
+    "dpx_trainer_save_to": [_HANDLE, SinkFn, c_void_p, c_char_p],
+    "dpx_trainer_load_from": [_HANDLE, SourceFn, c_void_p, _OUT],
+    "dpx_predictor_create": [_OUT, _HANDLE, _HANDLE, _HANDLE],
+    "dpx_predictor_take": [_HANDLE, _HANDLE],
+    "dpx_predictor_warm": [_HANDLE, c_int, _TENSORS, c_int],
+    "dpx_predict": [_HANDLE, _TENSORS, c_int, _OUT],
+    "dpx_data_view": [_HANDLE, _TENSORS],
 }
 _OTHER = {
     "dpx_error": (c_char_p, []),
@@ -129,6 +143,11 @@ _OTHER = {
     "dpx_trainer_restart_train_metric": (None, [_HANDLE]),
     "dpx_trainer_state_count": (c_int, [_HANDLE]),
     "dpx_trainer_step_count": (c_int64, [_HANDLE]),
+    "dpx_predictor_free": (None, [_HANDLE]),
+    "dpx_data_free": (None, [_HANDLE]),
+    "dpx_data_count": (c_int, [_HANDLE]),
+    "dpx_data_key": (c_char_p, [_HANDLE, c_int]),
+    "dpx_data_at": (c_void_p, [_HANDLE, c_int]),
 }
 
 
@@ -145,5 +164,14 @@ def _bind(lib: ctypes.CDLL) -> None:
 
 lib = _library.load()
 _bind(lib)
-free = ctypes.CDLL(None).free
-free.restype, free.argtypes = None, [c_void_p]
+_free = ctypes.CDLL(None).free
+_free.restype, _free.argtypes = None, [c_void_p]
+
+
+def take_text(text: c_void_p) -> str:
+    """The text that the library allocated, which is freed; "" for NULL."""
+    if not text.value:
+        return ""
+    out = ctypes.string_at(text.value).decode(errors="replace")
+    _free(text)
+    return out

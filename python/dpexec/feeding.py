@@ -155,6 +155,22 @@ class Feed:
         return 0 if 0 in holds else inner[0] if inner else -1
 
 
+    def joined(self, parts: Sequence[dict[str, np.ndarray]], outputs: Sequence[dict[str, np.ndarray]]) -> Any:
+        """The outputs of consecutive batches as those of one: the array, or arrays by name where there are several."""
+        names = list(outputs[0])
+        whole = outputs[0] if len(parts) == 1 else {n: self._join(n, parts, [o[n] for o in outputs]) for n in names}
+        return whole[names[0]] if len(names) == 1 else whole
+
+    def _join(self, name: str, parts: Sequence[dict[str, np.ndarray]], outputs: list[np.ndarray]) -> np.ndarray:
+        """An output of all batches, along its axis of samples."""
+        sizes = [self.measure(part) for part in parts]
+        axes = {self.output_axis(name, y.shape, *size) for y, size in zip(outputs, sizes)}
+        if len(axes) > 1 or -1 in axes:
+            raise InvalidArgument(f"output '{name}' has no axis of samples, so that batches cannot be joined: give "
+                                  f"batch_size={sum(samples for samples, _ in sizes)}")
+        return np.concatenate(outputs, axes.pop())
+
+
 def _is_nested(data: Sequence[Any]) -> bool:
     """Whether a list is one array, written as numbers or lists of numbers."""
     return not isinstance(data, tuple) and bool(data) and not hasattr(data[0], "shape")

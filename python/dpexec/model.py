@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import _abi
+from . import _abi, _streams
 from ._abi import lib
-from .errors import check
+from .errors import InvalidArgument, check
 from .options import Options
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -33,20 +37,52 @@ def info_of(i: _abi.Info) -> TensorInfo:
     return TensorInfo(i.name.decode(), lib.dpx_dtype_name(i.dtype).decode(), shape, bool(i.trainable), i.dtype)
 
 
-class Model:
-    """A network from an ONNX file.
+def bytes_of(source: Any) -> Any:
+    """The bytes of a model in memory: bytes, or an onnx.ModelProto; None for a path."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return source
+    return source.SerializeToString() if hasattr(source, "SerializeToString") else None
 
+
+class Model:
+    """A network from an ONNX file, or from memory.
+
+        dpexec.Model("net.onnx")
+        dpexec.Model(proto)                                         # an onnx.ModelProto, or its bytes
+        dpexec.Model(proto, external={"net.data": weights})         # whose large tensors are elsewhere
+
+    external: the bytes of external data by location, or a function of location, offset and size that gives them.
     `options` are the engine's, by keyword, as far as they change the model: head, preprocess, criterion, operators ...
     Trainers of the model have them, too.  Raises ModelError, Unsupported or FileError.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
-        self._handle = None
-        self.path = os.fspath(path)
+    def __init__(self, source: Any, *, external: Mapping[str, Any] | Callable[[str, int, int], Any] | None = None,
+                 **options: Any) -> None:
+        self._handle: int | None = None
+        self.given = options        # as they came, for the program
         self.options = Options(options)
+        held = bytes_of(source)
+        if held is None and external is not None:
+            raise InvalidArgument("external: a model's file reads its external data itself; give its bytes")
+        self.path = os.fspath(source) if held is None else None
         out = ctypes.c_void_p()
-        check(lib.dpx_model_load_within(ctypes.byref(out), os.fsencode(self.path), self.options._handle))
-        self._handle = out.value
+        if held is None:
+            check(lib.dpx_model_load_within(ctypes.byref(out), os.fsencode(source), self.options._handle))
+        else:
+            self._load(out, held, external)
+        self._open(out)
+
+    def _load(self, out: ctypes.c_void_p, held: Any, external: Any) -> None:
+        """Loads a model from memory, which is not copied before."""
+        import numpy as np
+        data = np.frombuffer(held, np.uint8)
+        read = _streams.external(external) if external is not None else None
+        status = lib.dpx_model_load_memory(ctypes.byref(out), data.ctypes.data, data.nbytes, b"the model in memory",
+                                           self.options._handle, read.function if read else _abi.ExternalFn(), None)
+        read.check(status) if read else check(status)
+
+    def _open(self, handle: ctypes.c_void_p) -> None:
+        self._handle = handle.value
         self.inputs = self._infos(_abi.INPUT)
         self.outputs = self._infos(_abi.OUTPUT)
 
@@ -72,11 +108,33 @@ class Model:
         """Sets the metadata that exports have; None removes the key."""
         check(lib.dpx_model_set_metadata(self._handle, key.encode(), None if value is None else value.encode()))
 
+    def predictor(self, **options: Any) -> Predictor:
+        """The model with its own weights, for predictions by many threads.  options: as for Predictor."""
+        from .predictor import Predictor
+        return Predictor(self, **options)
+
+    def gradient(self, of: str, with_respect_to: str | Sequence[str]) -> Model:
+        """A model with the gradients of output `of` by inputs and parameters as further outputs "NAME.grad".
+
+            p = model.gradient("logits", ["x"]).predictor()
+            p.predict(x=x, seed=weights)["x.grad"]
+
+        An output of several numbers is multiplied by a new input "seed" of its shape.  A predictor may take a trainer's
+        weights.
+        """
+        names = [with_respect_to] if isinstance(with_respect_to, str) else with_respect_to
+        out, new = ctypes.c_void_p(), Model.__new__(Model)
+        new._handle, new.path, new.given, new.options = None, None, {}, Options()
+        check(lib.dpx_model_gradient(ctypes.byref(out), self._handle, self.options._handle, of.encode(),
+                                     ",".join(names).encode()))
+        new._open(out)
+        return new
+
     def __repr__(self) -> str:
         def text(infos: list[TensorInfo]) -> str:
             return ", ".join(f"{i.name} {list(i.shape) if i.shape is not None else '?'}" for i in infos)
 
-        return f"<dpexec.Model {self.path}: {text(self.inputs)} -> {text(self.outputs)}>"
+        return f"<dpexec.Model {self.path or 'in memory'}: {text(self.inputs)} -> {text(self.outputs)}>"
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

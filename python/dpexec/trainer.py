@@ -9,17 +9,20 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _abi
+from . import _abi, _streams
 from ._abi import lib
 from ._tensors import array_of, as_array, convert, dtype_of, tensor_of, tensors_of
 from .errors import InvalidArgument, ShapeError, check
 from .feeding import Arrays, Feed
 from .model import Model, TensorInfo, info_of
 from .options import Options
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
 
 log = logging.getLogger("dpexec")
 _LEVELS = (logging.INFO, logging.WARNING, logging.DEBUG)
@@ -60,7 +63,7 @@ class Trainer:
             loss = trainer.step(x=x, target=y).loss
         trainer.export("trained.onnx")
 
-    model: a path or a Model.  options: the engine's, by keyword (dpexec.OPTIONS lists them; `dpexec train --help` says
+    model: a path, a Model, or what Model takes.  options: the engine's, by keyword (dpexec.OPTIONS lists them; `dpexec train --help` says
     what they do): the flag --batch-size is batch_size=32, a flag without a value is True, and an option that repeats
     takes a list.  class_weights is a vector of floats.  Without a loss the trainer only predicts.
 
@@ -72,7 +75,7 @@ class Trainer:
     others wait.  A trainer belongs to the process that made it, not to a fork.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | Model, **options: Any) -> None:
+    def __init__(self, model: Any, **options: Any) -> None:
         self._handle: int | None = None
         if not isinstance(model, Model):
             model = Model(model, **options)
@@ -118,7 +121,7 @@ class Trainer:
             self.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a dpexec.Trainer cannot be pickled: save() it, or export() its model")
+        raise TypeError("a dpexec.Trainer cannot be pickled: save_to() a file, or export() its model")
 
     @property
     def _live(self) -> Any:
@@ -270,18 +273,15 @@ class Trainer:
         with self._lock:
             parts = list(self._feed.parts(given, self._size(batch_size)))
             outputs = [self._run(part) for part in parts]
-        names = list(outputs[0])
-        whole = outputs[0] if len(parts) == 1 else {n: self._join(n, parts, [o[n] for o in outputs]) for n in names}
-        return whole[names[0]] if len(names) == 1 else whole
+        return self._feed.joined(parts, outputs)
 
-    def _join(self, name: str, parts: list[dict[str, np.ndarray]], outputs: list[np.ndarray]) -> np.ndarray:
-        """An output of all batches, along its axis of samples."""
-        sizes = [self._feed.measure(part) for part in parts]
-        axes = {self._feed.output_axis(name, y.shape, *size) for y, size in zip(outputs, sizes)}
-        if len(axes) > 1 or -1 in axes:
-            raise InvalidArgument(f"output '{name}' has no axis of samples, so that batches cannot be joined: give "
-                                  f"batch_size={sum(samples for samples, _ in sizes)}")
-        return np.concatenate(outputs, axes.pop())
+    def predictor(self, **options: Any) -> Predictor:
+        """A copy of the model and its present weights, for predictions by many threads while training goes on.
+
+        options: as for Predictor.
+        """
+        from .predictor import Predictor
+        return Predictor(self, **options)
 
     def _run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         room = len(self.model.outputs)
@@ -307,16 +307,35 @@ class Trainer:
         with self._lock:
             check(lib.dpx_trainer_resume(self._live, path, ctypes.byref(note)) if step is None else
                   lib.dpx_trainer_resume_step(self._live, path, step, ctypes.byref(note)))
-        if not note.value:
-            return ""
-        text = ctypes.string_at(note.value).decode(errors="replace")
-        _abi.free(note)
-        return text
+        return _abi.take_text(note)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Writes the trained model as ONNX, for inference in any runtime."""
         with self._lock:
             check(lib.dpx_trainer_export(self._live, os.fsencode(path)))
+
+    def export_to(self, file: Any) -> None:
+        """Writes the bytes that export() writes to a binary file, such as an io.BytesIO.
+
+        An exception of the file ends the call and is raised here, in this and the two calls that follow.
+        """
+        with self._lock:
+            to = _streams.sink(file)
+            to.check(lib.dpx_trainer_export_to(self._live, to.function, None))
+
+    def save_to(self, file: Any, note: str | None = None) -> None:
+        """Writes a checkpoint to a binary file, as a tar archive of the folder that save() writes."""
+        with self._lock:
+            to = _streams.sink(file)
+            to.check(lib.dpx_trainer_save_to(self._live, to.function, None, None if note is None else note.encode()))
+
+    def load_from(self, file: Any) -> str:
+        """Loads a checkpoint that save_to() wrote, and gives its note.  After a failure nothing has changed."""
+        note = ctypes.c_void_p()
+        with self._lock:
+            of = _streams.source(file)
+            of.check(lib.dpx_trainer_load_from(self._live, of.function, None, ctypes.byref(note)))
+        return _abi.take_text(note)
 
 
 class State(MutableMapping[str, np.ndarray]):
