@@ -72,6 +72,7 @@ SIZED = {
 _HANDLE, _OUT, _TENSORS = c_void_p, POINTER(c_void_p), POINTER(Tensor)
 _STATUS = {
     "dpx_model_load_within": [_OUT, c_char_p, _HANDLE],
+    "dpx_tensor_from_dlpack": [_TENSORS, c_char_p, c_void_p],
     "dpx_model_load_memory": [_OUT, c_void_p, c_size_t, c_char_p, _HANDLE, ExternalFn, c_void_p],
     "dpx_model_gradient": [_OUT, _HANDLE, _HANDLE, c_char_p, c_char_p],
     "dpx_model_info": [_HANDLE, c_int, c_int, POINTER(Info)],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._abi import MAX_RANK, Tensor, lib
-from .errors import InvalidArgument, ShapeError, Unsupported
+from .errors import InvalidArgument, ShapeError, Unsupported, check
 
 # The engine's numbers of types, as in ONNX, that NumPy has, too.
 _NUMPY = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
@@ -46,14 +46,41 @@ def as_array(x: Any, name: str = "array") -> np.ndarray:
     if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
         if getattr(x, "requires_grad", False):
             x = x.detach()
-        device = getattr(x, "__dlpack_device__", lambda: (1, 0))()
+        try:
+            device = getattr(x, "__dlpack_device__", lambda: (1, 0))()
+        except (BufferError, RuntimeError, TypeError, ValueError) as e:
+            raise _unreadable(name, e) from None
         if device[0] not in (1, 3):     # kDLCPU, kDLCUDAHost
-            raise InvalidArgument(f"'{name}' lies on an accelerator: copy it to host memory first")
+            raise InvalidArgument(f"'{name}' lies on an accelerator: copy it to host memory first (torch: x.cpu(), CuPy: "
+                                  "x.get(), JAX: numpy.asarray(x))")
         try:
             return np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError):      # a type that NumPy lacks, or one that is read-only
             pass
-    return np.asarray(x)
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as e:
+        if hasattr(x, "__dlpack__"):
+            return _by_engine(x, name)
+        raise _unreadable(name, e) from None
+
+
+def _unreadable(name: str, e: Exception) -> InvalidArgument:
+    return InvalidArgument(f"'{name}': {' '.join(str(e).split())}")
+
+
+def _by_engine(x: Any, name: str) -> np.ndarray:
+    """A copy of a tensor of a type that NumPy does not read by DLPack, such as torch's bfloat16."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    out = Tensor()
+    try:
+        dense = x.contiguous() if hasattr(x, "contiguous") else x
+        capsule = dense.__dlpack__()        # frees what it holds
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise _unreadable(name, e) from None
+    check(lib.dpx_tensor_from_dlpack(ctypes.byref(out), name.encode(), pointer(capsule, b"dltensor")))
+    return array_of(out)
 
 
 def convert(x: np.ndarray, number: int, name: str) -> np.ndarray:

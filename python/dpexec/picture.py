@@ -48,6 +48,9 @@ class Graph:
     def _repr_svg_(self) -> str:
         return self.svg
 
+    def __repr__(self) -> str:
+        return f"<dpexec graph of {self._model.path or 'a model in memory'}: str() gives its text, save() a picture>"
+
     def __str__(self) -> str:
         return self.render("txt").decode()
 

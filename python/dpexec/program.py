@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import _library
+from . import _library, files
 from .errors import Error, FileError, InvalidArgument
 from .history import History
-from .model import Model
 from .options import OPTIONS, Option, Options, texts_of
+from .progress import Progress
 from .run import Run, inference_options, run_folder
 from .trainer import log
 
@@ -35,7 +37,7 @@ def flags_of(given: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def call(arguments: Sequence[str]) -> None:
+def call(arguments: Sequence[str], on_line: Callable[[str], None] | None = None) -> None:
     """Runs the program.  Its lines go to the log; a failure raises an exception with its message."""
     last = why = ""
     program = subprocess.Popen([_library.program_path(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -59,6 +61,8 @@ def call(arguments: Sequence[str]) -> None:
                 warns = "warning: " in last
                 why = last.removeprefix("dpexec: ") if last.startswith("dpexec: ") and not warns else why
                 log.log(30 if warns else 20, "%s", last)
+                if on_line:
+                    on_line(last)
     if interrupted:
         raise KeyboardInterrupt(last)
     if program.returncode:
@@ -82,16 +86,27 @@ class _Best:
             self.value = float(history[key][list(history["eval_step"]).index(step)])
 
 
-def train_program(model: Any, data: Any, val: Any, out: Any, resume: bool, flags: dict[str, Any]) -> Run:
-    """dpexec.train for a source as text: `dpexec train`, and its run folder as a Run."""
-    if isinstance(model, Model):
-        raise InvalidArgument("with a source as text, for which the program dpexec trains, give the model's path")
-    if val is not None and not isinstance(val, (str, os.PathLike)):
-        raise InvalidArgument("val: expected the text of a source, as data is one")
-    folder, held = run_folder(out)
-    given = {"data": os.fspath(data), "val": None if val is None else os.fspath(val), "out": folder,
-             "resume": "auto" if resume else None, **flags}
-    call(["train", os.fspath(model), *flags_of(given)])
+def train_program(model: Any, data: Any, val: Any, out: Any, resume: bool, flags: dict[str, Any],
+                  progress: Progress) -> Run:
+    """dpexec.train for a source as text or arrays in a file: `dpexec train`, and its run folder as a Run."""
+    with tempfile.TemporaryDirectory(prefix="dpexec-") as temporary:
+        held_files = pathlib.Path(temporary)
+        path, given = files.write_model(model, held_files)
+        flags = {**given, **flags}
+        why = dict(flags, why=files.reason(data, flags) or "data")
+        if isinstance(data, (str, os.PathLike)):
+            if val is not None and not isinstance(val, (str, os.PathLike)):
+                raise InvalidArgument("val: expected the text of a source, as data is one")
+        else:
+            data = files.write_arrays(model, data, held_files / "data.npz", why, "data")
+        if val is not None and not isinstance(val, (str, os.PathLike)):
+            val = files.write_arrays(model, val, held_files / "val.npz", why, "val")
+        flags["class_weights"] = files.write_class_weights(flags.get("class_weights"), held_files)
+        folder, held = run_folder(out)
+        texts = {"data": os.fspath(data), "val": None if val is None else os.fspath(val), "out": folder,
+                 "resume": "auto" if resume else None, **flags}
+        call(["train", path, *flags_of(texts)],
+             lambda line: progress.show(-1, line, last=line.startswith(("epoch ", "trained "))))
     history = History.read(folder / "metrics.jsonl")
     best = _Best(history, flags.get("monitor"))
     mark = folder / "checkpoints" / "best"

@@ -7,14 +7,16 @@ import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any
-
+from typing import TYPE_CHECKING, Any
 
 from .errors import FileError, InvalidArgument
 from .history import History
 from .model import Model
 from .options import Options
 from .trainer import Trainer
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
 
 # Options of the run that its models are computed with, too.
 _INFERENCE = ("devices", "threads", "operators", "dtype", "precision", "plan_memory", "max_nodes", "batch_size")
@@ -75,17 +77,24 @@ def run_folder(out: str | os.PathLike[str] | None) -> tuple[pathlib.Path, Any]:
     return pathlib.Path(out), None
 
 
+class _HeldPath(type(pathlib.Path())):     # type: ignore[misc]
+    """A path that keeps its temporary folder."""
+
+    held: Any = None
+
+
 class Trained:
     """A trained model, as a file and for predictions.
 
-    path: the ONNX file, in a temporary folder that lasts as long as the run where it has no `out`.
+    path: the ONNX file; where the run has no `out`, its temporary folder lasts as long as the run or this path.
     step: the optimizer step that made it.  monitor, value: the figure that chose it; "" and NaN for the last model.
     """
 
     def __init__(self, path: pathlib.Path, step: int, monitor: str, value: float, options: dict[str, Any],
                  held: Any = None) -> None:
-        self.path, self.step, self.monitor, self.value = path, step, monitor, value
-        self._options, self._held = options, held
+        self.path = _HeldPath(path)
+        self.path.held = held
+        self.step, self.monitor, self.value, self._options = step, monitor, value, options
         self._trainer: Trainer | None = None
 
     def predict(self, data: Any = None, /, batch_size: int | None = None, **arrays: Any) -> Any:
@@ -93,6 +102,10 @@ class Trained:
         if self._trainer is None:
             self._trainer = Trainer(self.path, **self._options)
         return self._trainer.predict(data, batch_size, **arrays)
+
+    def predictor(self, **options: Any) -> Predictor:
+        """The model for predictions by many threads.  options: as for Predictor."""
+        return Model(self.path).predictor(**options)
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Copies the ONNX file."""

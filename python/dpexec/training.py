@@ -12,13 +12,16 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import _abi
+import numpy as np
+
+from . import _abi, files
 from ._abi import lib
 from .errors import InvalidArgument, check
 from .feeding import ArrayData, Feed, StreamData, open_data
 from .history import History, Row
 from .model import Model
 from .options import OPTIONS
+from .progress import Progress
 from .run import Monitor, Run, run_folder
 from .trainer import StepResult, Trainer, log
 
@@ -29,7 +32,8 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
           steps: int | None = None, shuffle: bool = True, drop_last: bool = False, monitor: str | None = None,
           patience: int | None = None, eval_every: int | None = None, out: str | os.PathLike[str] | None = None,
           resume: bool = False, checkpoint_every: int | None = None, keep: int = 2,
-          on_step: Callable[[StepResult], Any] | None = None, **options: Any) -> Run:
+          on_step: Callable[[StepResult], Any] | None = None, progress: bool | None = None,
+          augment: Any = None, **options: Any) -> Run:
     """Trains a model and gives the run: its history, its best and its last model.
 
         run = dpexec.train("model.onnx", data=dict(x=X, target=y), val=(Xv, yv), loss="cross-entropy",
@@ -49,7 +53,11 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
     out: a folder for best.onnx, model.onnx, metrics.jsonl and checkpoints.  Ctrl-C then saves a checkpoint between two
     steps before KeyboardInterrupt is raised (a second Ctrl-C does not wait), and resume=True goes on from the newest.
     checkpoint_every: steps between checkpoints.  keep: checkpoints that stay.
-    on_step: called after each step.
+    on_step: called after each step.  progress: a line of progress; None: in notebooks.
+    augment: a function of a training batch (arrays by name) and of a NumPy Generator, which is seeded by the option
+    seed, the epoch and the batch; it gives the batch to train, of the same shapes.
+    val_split, balanced, group_by_length and others, as well as samples of unequal length (a list of arrays): the
+    program dpexec trains, from a temporary copy of the arrays.  files.PROGRAM lists them.
     options: the engine's, as for Trainer; batch_size is 32 by default.
 
     Raises the exceptions of Trainer, and InvalidArgument when a loss is no finite number.
@@ -59,20 +67,32 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
     for name, value in own.items():
         if value is not None and name != "monitor" and (not isinstance(value, int) or value < 1):
             raise InvalidArgument(f"{name}: expected a positive whole number, found {value!r}")
+    change = augment if callable(augment) else None
+    options = {name: value for name, value in {**options, "augment": augment}.items()
+               if name not in files.PROGRAM or not (value is None or value is change)}
     if isinstance(data, (str, os.PathLike)):
+        why = "a source as text"
+    else:
+        why = files.reason(data, options)
+        if why == "augment" and not str(augment).endswith(".onnx"):
+            raise InvalidArgument(f"augment: expected a function of a batch and a generator, or FILE.onnx, found "
+                                  f"{augment!r}, which is for a source of images such as 'images:DIR'")
+    if why:
         from .program import train_program
-        if on_step is not None:
-            raise InvalidArgument("on_step: not with a source as text, for which the program dpexec trains")
+        for name, value in {"on_step": on_step, "augment": change}.items():
+            if value is not None:
+                raise InvalidArgument(f"{name}: no function with {why}, for which the program dpexec trains")
         flags = dict(own, no_shuffle=not shuffle, drop_last=drop_last, keep=None if keep == 2 else keep, **options)
-        return train_program(model, data, val, out, resume, flags)
+        return train_program(model, data, val, out, resume, flags, Progress(progress))
     loop = _Loop(model, data, val, shuffle, drop_last, options, epochs, steps, monitor)
+    loop.progress, loop.change = Progress(progress), change
     loop.eval_every, loop.patience, loop.on_step = eval_every, patience, on_step
     loop.open_folder(out, resume, checkpoint_every, keep)
     return loop.run()
 
 
 _OWN = ("epochs", "steps", "shuffle", "drop_last", "monitor", "patience", "eval_every", "out", "resume",
-        "checkpoint_every", "keep", "on_step", "data", "val")
+        "checkpoint_every", "keep", "on_step", "progress", "augment", "data", "val", *files.PROGRAM)
 
 
 class _Loop:
@@ -123,6 +143,8 @@ class _Loop:
         self.eval_every: int | None = None
         self.patience: int | None = None
         self.on_step: Callable[[StepResult], Any] | None = None
+        self.progress = Progress(False)
+        self.change: Callable[[dict[str, Any], np.random.Generator], Any] | None = None
         self.early = False
         self.between = True     # no batch was accumulated after the last step
         self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
@@ -230,7 +252,7 @@ class _Loop:
         return Run(self.trainer, History(self.rows), self.folder, self.held, self.monitor, self.early)
 
     def _run_epoch(self, interrupted: Callable[[], bool]) -> None:
-        batches = self.data.batches(self.epoch, self.batch)
+        batches = self._changed(self.data.batches(self.epoch, self.batch))
         batch = next(batches, None)
         if batch is None and not self.batch:
             raise InvalidArgument("data: an epoch has no batch")
@@ -243,6 +265,17 @@ class _Loop:
                 break
         if batch is None:
             self._end_epoch(self.between)
+
+    def _changed(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The batches as the function of `augment` gives them; its numbers are the same after resuming."""
+        if not self.change:
+            yield from batches
+            return
+        feed = self.trainer._feed
+        for k, batch in enumerate(batches, self.batch):
+            draw = np.random.default_rng([int(self.options["seed"]), self.epoch, k])
+            own = {name: x.copy() for name, x in batch.items()}
+            yield feed.converted(feed.named(self.change(own, draw)))
 
     def _stop_if(self, interrupted: bool) -> None:
         """Ends an interrupted run with a checkpoint, if it is between two steps."""
@@ -263,6 +296,7 @@ class _Loop:
         own = {n: v for n, v in r.log.items() if n != "loss"}
         if own:
             self.rows[-1]["log"] = own
+        self._show(f"loss {r.loss:.4g}")
         if self.on_step:
             self.on_step(r)
         if not math.isfinite(r.loss):
@@ -291,8 +325,16 @@ class _Loop:
             check(lib.dpx_trainer_observe(self.trainer._live, total / weight if weight else total, math.nan))
         if not self.eval_every:
             row |= self._evaluate(observe=True, save=not within)
-        log.info("epoch %d%s: %s", self.epoch, f"/{self.epochs}" if self.epochs < 2**62 else "", ", ".join(
-            f"{k.replace('_', ' ', 1)} {v:.5g}" for k, v in row.items() if isinstance(v, (int, float)) and k != "step"))
+        text = ", ".join(f"{k.replace('_', ' ', 1)} {v:.5g}" for k, v in row.items()
+                         if isinstance(v, (int, float)) and k != "step")
+        log.info("epoch %d%s: %s", self.epoch, f"/{self.epochs}" if self.epochs < 2**62 else "", text)
+        self._show(text, last=True)
+
+    def _show(self, text: str, last: bool = False) -> None:
+        of = f"/{self.steps}" if self.steps < 2**62 else ""
+        epoch = min(self.epoch + 1, self.epochs)
+        epochs = f", epoch {epoch}/{self.epochs}" if self.epochs < 2**62 else ""
+        self.progress.show(self.step / self.steps if of else -1, f"step {self.step}{of}{epochs}: {text}", last)
 
     def _evaluate(self, observe: bool, save: bool = True) -> Row:
         if self.val is None or self.evaluated == self.step:

@@ -14,7 +14,7 @@ page = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python.
 class Pieces(unittest.TestCase):
     def test_they_run(self):
         pieces = re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.S | re.M)
-        self.assertGreaterEqual(len(pieces), 4)
+        self.assertGreaterEqual(len(pieces), 7)
         names, out, before = {}, io.StringIO(), os.getcwd()
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)

@@ -45,6 +45,19 @@ class FromTorch(unittest.TestCase):
         with torch.no_grad():
             np.testing.assert_allclose(run.best.predict(x), net.eval()(x).numpy(), atol=1e-4)
 
+    def test_tensors_of_all_kinds_are_read(self):
+        """bfloat16, which NumPy lacks; transposed, expanded and sliced ones; one with a gradient."""
+        model = dpexec.from_torch(nn.Linear(5, 3), torch.zeros(2, 5))
+        t = dpexec.Trainer(model, threads=1)
+        x = torch.randn(8, 5)
+        for given in (x.bfloat16(), x.bfloat16().T.contiguous().T, x.half(), x.requires_grad_(), x[::2], x.T.clone().T,
+                      torch.randn(5).expand(8, 5)):
+            np.testing.assert_array_equal(t.predict(given), t.predict(given.detach().float().contiguous().numpy()))
+        with self.assertRaisesRegex(dpexec.InvalidArgument, "'x': "):
+            t.predict(x.detach().to_sparse())
+        with self.assertRaisesRegex(dpexec.InvalidArgument, "'x': "):
+            t.predict(torch.empty(8, 5, device="meta"))
+
     def test_a_module_of_other_names_is_refused(self):
         net = nn.Linear(5, 3)
         model = dpexec.from_torch(net, torch.zeros(2, 5))
