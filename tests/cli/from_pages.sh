@@ -36,11 +36,12 @@ for old, new in ("image", "img"),:                 # as mmcv's pipelines call it
     for n in cnn.graph.node:
         n.input[:] = [new if i == old else i for i in n.input]
 put("from-mmcv", cnn, {})
+x = r.random(size=(70, 64)).astype("f")
 mlp = onnx.load("models/mlp.onnx")
 mlp.graph.input.append(H.make_tensor_value_info("y", T.INT64, ["batch"]))
 mlp.graph.node.append(H.make_node("SoftmaxCrossEntropyLoss", ["logits", "y"], ["loss"]))
 mlp.graph.output.append(H.make_tensor_value_info("loss", T.FLOAT, []))
-x = r.random(size=(70, 64)).astype("f")
+put("from-onnxruntime-training", onnx.load("models/mlp.onnx"), dict(x=x, target=labels[:70]), dict(x=x[:9], target=labels[:9]))
 put("from-mmengine", mlp, dict(x=x, y=labels[:70]), dict(x=x[:9], y=labels[:9]))
 PY
 
@@ -64,7 +65,7 @@ for page in docs/from-*.md; do
         grep -E '^trained ' "$DIR/check.log" | sed -E 's/ in [0-9.]+ s//' >>"$DIR/$page.txt"
     done < <(commands "$page")
 done
-check "commands of five pages" test $run -ge 6
+check "commands of six pages" test $run -ge 8
 check "one process with four devices and four processes: the same run" test "$(sort -u "$DIR/from-ddp.txt" | grep -c 'loss')" = 1
 check "the metric of the page" grep -q 'train mean-iou' "$DIR"/said-*
 check "an evaluation" grep -qE 'eval loss [0-9.]+$' "$DIR/from-mmengine.txt"
@@ -79,7 +80,23 @@ for page in from-torch-dp from-mmcv from-mmengine; do
     check "$page: compile" built $page
     check "$page: run" "$DIR/$page.program" "$DIR/$page/net.onnx"
 done
-check "no other page has C" test "$(grep -lx '```c' docs/from-*.md | wc -l)" = 3
+# The new lines of tables of C: statements, calls that must succeed, and calls that free something.
+check "from-onnxruntime-training: lines" "$python" - "$DIR" <<'PY'
+import sys
+sys.path.append("tests/oracle")
+import json, onnxruntime_training as page
+lines = page.cells("C", 1)
+assert len(lines) > 15, lines
+with open(sys.argv[1] + "/from-onnxruntime-training-lines.h", "w") as f:
+    f.writelines(f"    {x};\n" if " = " in x or "_free(" in x else f"    EXPECT(!{x});\n" for x in lines)
+with open(sys.argv[1] + "/evaluation", "w") as f:
+    print(json.loads(page.stored.read_text())["page"]["value"][0], file=f)
+PY
+check "from-onnxruntime-training: compile" built from-onnxruntime-training
+rm -rf "$DIR/from-onnxruntime-training/saved"
+new_lines() { (cd "$DIR/from-onnxruntime-training" && "$DIR/from-onnxruntime-training.program" "$(cat "$DIR/evaluation")"); }
+check "from-onnxruntime-training: run" new_lines
+check "no other page has C" test "$(grep -lx '```c' docs/from-*.md | wc -l)" = 4
 # Options that the tables name are there.
 { for c in train eval launch; do "$dpexec" $c --help; done; "$graph_transform" --help; } >"$DIR/help.txt" 2>&1
 gone=$(grep -v '^    torchrun' docs/from-*.md | grep -ohE -- '--[a-z]+[a-z-]*' | sort -u | while read -r flag; do
