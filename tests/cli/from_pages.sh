@@ -80,22 +80,33 @@ for page in from-torch-dp from-mmcv from-mmengine; do
     check "$page: compile" built $page
     check "$page: run" "$DIR/$page.program" "$DIR/$page/net.onnx"
 done
-# The new lines of tables of C: statements, calls that must succeed, and calls that free something.
+# The new lines of the tables of C and C++: statements, calls that must succeed, and calls that free something.
 check "from-onnxruntime-training: lines" "$python" - "$DIR" <<'PY'
-import sys
+import json, sys
 sys.path.append("tests/oracle")
-import json, onnxruntime_training as page
-lines = page.cells("C", 1)
-assert len(lines) > 15, lines
-with open(sys.argv[1] + "/from-onnxruntime-training-lines.h", "w") as f:
-    f.writelines(f"    {x};\n" if " = " in x or "_free(" in x else f"    EXPECT(!{x});\n" for x in lines)
+import onnxruntime_training as page
+lines = {"c": page.cells("C", 1), "cpp": page.cells("C++", 1)}
+assert min(map(len, lines.values())) > 14, lines
+for kind, all in lines.items():
+    with open(f"{sys.argv[1]}/from-onnxruntime-training-lines.{kind}", "w") as f:
+        f.writelines(f"    {x};\n" if kind == "cpp" or " = " in x or "_free(" in x else f"    EXPECT(!{x});\n" for x in all)
 with open(sys.argv[1] + "/evaluation", "w") as f:
     print(json.loads(page.stored.read_text())["page"]["value"][0], file=f)
 PY
+# new_lines PROGRAM: ends at the evaluation that ONNX Runtime ended at.
+new_lines() { (cd "$DIR/from-onnxruntime-training" && rm -rf saved && "$1" "$(cat "$DIR/evaluation")"); }
 check "from-onnxruntime-training: compile" built from-onnxruntime-training
-rm -rf "$DIR/from-onnxruntime-training/saved"
-new_lines() { (cd "$DIR/from-onnxruntime-training" && "$DIR/from-onnxruntime-training.program" "$(cat "$DIR/evaluation")"); }
-check "from-onnxruntime-training: run" new_lines
+check "from-onnxruntime-training: run" new_lines "$DIR/from-onnxruntime-training.program"
+mv "$DIR/from-onnxruntime-training/inference.onnx" "$DIR/by-c.onnx"
+if [ -e include/dpexec.hpp ]; then
+    cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+    check "from-onnxruntime-training: compile C++" "$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror \
+        ${sanitize:+-fsanitize=$sanitize} -I. -Iinclude -I"$DIR" "$here/from-onnxruntime-training.cpp" -L"$build" -ldpexec -o "$DIR/cpp"
+    check "from-onnxruntime-training: run C++" new_lines "$DIR/cpp"
+    check "C and C++ export the same bytes" cmp "$DIR/by-c.onnx" "$DIR/from-onnxruntime-training/inference.onnx"
+else
+    skip "from-onnxruntime-training: C++" "there is no include/dpexec.hpp"
+fi
 check "no other page has C" test "$(grep -lx '```c' docs/from-*.md | wc -l)" = 4
 # Options that the tables name are there.
 { for c in train eval launch; do "$dpexec" $c --help; done; "$graph_transform" --help; } >"$DIR/help.txt" 2>&1

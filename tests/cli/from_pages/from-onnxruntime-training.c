@@ -1,4 +1,5 @@
-/* The new column of the page's table of C, in its order, and the evaluation that it ends with against ONNX Runtime's. */
+/* The new column of the page's table of C, in its order, and the evaluation that it ends with against ONNX Runtime's.
+ */
 #include "from-onnxruntime-training.h"
 
 #include "tests/cli/from_pages/check.h"
@@ -22,7 +23,8 @@ static void make_batch(void)
 
 int main(int argc, char **argv)
 {
-    dpx_tensor batch[] = { { "x", DPX_FLOAT32, 2, { SAMPLES, PIXELS }, x }, { "target", DPX_INT64, 1, { SAMPLES }, y } };
+    dpx_tensor batch[] = { { "x", DPX_FLOAT32, 2, { SAMPLES, PIXELS }, x },
+                           { "target", DPX_INT64, 1, { SAMPLES }, y } };
     dpx_options *o;
     dpx_model *model;
     dpx_trainer *t;
@@ -32,7 +34,7 @@ int main(int argc, char **argv)
     int64_t n;
 
     make_batch();
-#include "from-onnxruntime-training-lines.h"
+#include "from-onnxruntime-training-lines.c"
     EXPECT(argc == 2 && fabs(r.loss - atof(argv[1])) < 1e-5);
     EXPECT(n == PARAMETERS && rate == 0.002 && !strcmp(note, "epoch 3"));
     free(note);
