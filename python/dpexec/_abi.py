@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64,
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64,
                     c_void_p)
 
 from . import _library
@@ -13,6 +13,7 @@ INPUT, OUTPUT, STATE = 0, 1, 2
 TARGET_NONE, TARGET_CLASSES, TARGET_VALUES = 0, 1, 2
 ROLE_UNKNOWN, ROLE_UNCLEAR, ROLE_SAMPLES, ROLE_WHOLE, ROLE_EITHER, ROLE_ORDERED = range(6)
 OBSERVES_METRIC = 2
+KEEP_OUTPUTS, KEEP_GRADIENTS = 1, 2
 
 
 class Tensor(Structure):
@@ -91,6 +92,7 @@ _STATUS = {
     "dpx_train_update": [_HANDLE, POINTER(Result)],
     "dpx_train_reset": [_HANDLE],
     "dpx_trainer_gradient": [_HANDLE, c_char_p, _TENSORS],
+    "dpx_trainer_keep": [_HANDLE, c_uint],
     "dpx_trainer_set_lr": [_HANDLE, c_int, c_double],
     "dpx_trainer_metric": [_HANDLE, POINTER(Metric)],
     "dpx_trainer_metric_at": [_HANDLE, c_int, POINTER(Metric)],

@@ -34,7 +34,7 @@ class StepResult:
     step: optimizer steps done.  samples: in the batch.  loss: mean over them, before the update.  metric: the first
     metric, None without one.  lr: learning rate.  grad_norm: before clipping, NaN when it is not computed.
     updated: False when a micro-batch was only accumulated; the loss is NaN then.  skipped: a gradient was not finite,
-    and nothing changed.  log: the model's own log variables.
+    and nothing changed.  log: the model's own log variables.  outputs: with keep(outputs=True), the model's.
     """
 
     step: int
@@ -48,6 +48,7 @@ class StepResult:
     loss_sum: float
     loss_weight: float
     log: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
 
 @_abi.LogFn
@@ -184,11 +185,25 @@ class Trainer:
             check(lib.dpx_train_reset(self._live))
 
     def gradient(self, parameter: str) -> np.ndarray:
-        """The gradient of the mean loss by a parameter over the batches that backward() has gathered."""
+        """The gradient of the mean loss by a parameter over the batches that backward() has gathered.
+
+        Where none are gathered it is that of the last step, after keep(gradients=True).
+        """
         with self._lock:
             out = np.empty_like(self.state[parameter])
             check(lib.dpx_trainer_gradient(self._live, parameter.encode(), tensor_of(out, parameter)))
             return out
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """gradient() of every parameter that is trained, by name."""
+        with self._lock:
+            return {name: self.gradient(name) for name, i in self.state.info().items() if i.trainable}
+
+    def keep(self, *, outputs: bool = False, gradients: bool = False) -> None:
+        """Further results of the following training steps: StepResult.outputs, computed in training mode with the
+        parameters before the update, and what gradient() reads after a step."""
+        with self._lock:
+            check(lib.dpx_trainer_keep(self._live, _abi.KEEP_OUTPUTS * outputs | _abi.KEEP_GRADIENTS * gradients))
 
     def set_lr(self, lr: float | None, group: int = 0) -> None:
         """Sets the learning rate of a group for the following steps; None: that of the schedule again."""
@@ -206,7 +221,8 @@ class Trainer:
             of, parts = (r.correct, r.counted) if r.counted else (r.metric_sum, r.metric_weight)
             metric = of / parts if parts else math.nan
         return StepResult(r.step, r.samples, r.loss, metric, r.lr, r.grad_norm, bool(r.updated), bool(r.skipped),
-                          r.loss_sum, r.loss_weight, {v.name.decode(): v.value for v in r.log[: r.n_log]})
+                          r.loss_sum, r.loss_weight, {v.name.decode(): v.value for v in r.log[: r.n_log]},
+                          {t.name.decode(): array_of(t) for t in r.outputs[: r.n_outputs]})
 
     @property
     def state(self) -> State:

@@ -253,6 +253,24 @@ class Pieces(Case):
         np.testing.assert_array_equal(before, b.state["fc1.bias"])
 
 
+    def test_a_step_may_keep_its_outputs_and_gradients(self):
+        """Outputs are those before the step; the last bias moves by lr times its gradient, which is the mean of p - y."""
+        t = dpexec.Trainer(self.mlp, loss="cross-entropy", batch_size=32, threads=1, lr=0.5, momentum=0.0)
+        t.keep(outputs=True, gradients=True)
+        before, want = t.state["fc2.bias"], t.predict(self.x[:32])
+        r = t.step(x=self.x[:32], target=self.y[:32])
+        np.testing.assert_allclose(r.outputs["logits"], want, atol=1e-6)
+        p = np.exp(want) / np.exp(want).sum(1, keepdims=True)
+        p[np.arange(32), self.y[:32]] -= 1
+        found = t.gradients()
+        self.assertEqual(set(found), {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"})
+        np.testing.assert_allclose(found["fc2.bias"], p.mean(0), atol=1e-6)
+        np.testing.assert_allclose(t.state["fc2.bias"], before - 0.5 * found["fc2.bias"], atol=1e-7)
+        t.keep()
+        self.assertEqual(t.step(x=self.x[:32], target=self.y[:32]).outputs, {})
+        self.refused(ValueError, "gradient", t.gradient, "fc2.bias")
+
+
 class Import(unittest.TestCase):
     def run_python(self, text, **variables):
         env = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")}

@@ -1,4 +1,5 @@
-/* The new column of the page's table of C++, in its order, and the evaluation that it ends with against ONNX Runtime's. */
+/* The new column of the page's table of C++, in its order, and the evaluation that it ends with against ONNX Runtime's.
+ */
 #include "dpexec.hpp"
 
 #include "tests/cli/from_pages/check.h"
