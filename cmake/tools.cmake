@@ -8,6 +8,23 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)      # its norm
 pkg_check_modules(WEBP IMPORTED_TARGET libwebp)               # WebP images; without it they are refused
 pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)      # tar shards; without it they are refused
 
+# A wheel carries the libraries that it needs.  Of libarchive's we need the tar format alone, which the linker takes out of
+# the static library; the shared one brings libxml2 and ICU with it, 36 MB.
+if(DPX_STATIC_LIBRARIES)
+    foreach(target LIBARCHIVE JPEG PNG PCRE2 UTF8PROC WEBP)
+        if(TARGET PkgConfig::${target})
+            get_target_property(shared PkgConfig::${target} INTERFACE_LINK_LIBRARIES)
+            string(REGEX REPLACE "[.]so(;|$)" ".a\\1" static "${shared}")
+            foreach(file ${static})
+                if(NOT EXISTS ${file})
+                    message(FATAL_ERROR "DPX_STATIC_LIBRARIES: there is no ${file}")
+                endif()
+            endforeach()
+            set_target_properties(PkgConfig::${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${static}")
+        endif()
+    endforeach()
+endif()
+
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)

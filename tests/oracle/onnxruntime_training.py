@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Losses, gradients and trained weights of ONNX Runtime's training 1.19.2, for docs/guide/from-onnxruntime-training.md.
+"""Losses, gradients and trained weights of ONNX Runtime's training 1.19.2, for the page from-onnxruntime-training.md.
 
     python3.11 -m venv ort && ort/bin/pip install onnxruntime-training-cpu==1.19.2 'numpy<2' 'onnx<1.17' torch
     ort/bin/python tests/oracle/onnxruntime_training.py       # writes onnxruntime_training.json

@@ -1,4 +1,4 @@
-"""docs/guide/from-onnxruntime-training.md: its new lines give what the old ones gave in ONNX Runtime 1.19.2.
+"""The page from-onnxruntime-training.md: its new lines give what the old ones gave in ONNX Runtime 1.19.2.
 
 tests/oracle/onnxruntime_training.py ran the old ones and stored what they gave.
 """

