@@ -33,7 +33,7 @@ class OldAndNew(Case):
         self.assertGreater(len(code), 15)
         exec("\n".join(code), names)
         self.assertEqual(names["note"], "epoch 3")
-        for name in ("loss", "gradient", "rate", "value", "bias"):
+        for name in ("loss", "gradient", "rate", "value", "bias", "buffer"):
             self.near(names[name], found["page"][name], name)
         session = onnxruntime.InferenceSession("inference.onnx", providers=["CPUExecutionProvider"])
         self.near(session.run(None, {"x": names["x"]})[0], found["page"]["scores"], "scores")
