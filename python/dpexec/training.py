@@ -79,8 +79,8 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
                                   f"{augment!r}, which is for a source of images such as 'images:DIR'")
     if why:
         from .program import train_program
-        for name, value in {"on_step": on_step, "augment": change}.items():
-            if value is not None:
+        for name, function in {"on_step": on_step, "augment": change}.items():
+            if function is not None:
                 raise InvalidArgument(f"{name}: no function with {why}, for which the program dpexec trains")
         flags = dict(own, no_shuffle=not shuffle, drop_last=drop_last, keep=None if keep == 2 else keep, **options)
         return train_program(model, data, val, out, resume, flags, Progress(progress))
