@@ -1,6 +1,6 @@
 // The picture of a step.  G: what picture_html.c wrote; B: its blocks, parents before children; N: its nodes.
 const G = JSON.parse(document.getElementById('graph').textContent), B = G.blocks, N = G.nodes;
-const SVG = 'http://www.w3.org/2000/svg', FIRST_ROWS = 36, MOST_TRACKS = 24, TRACK = 9, MOST_LISTED = 200, NUMBERS = 3;
+const SVG = 'http://www.w3.org/2000/svg', FIRST_ROWS = 36, MOST_TRACKS = 24, TRACK = 9, MOST_LISTED = 200, LEAST_FLOPS = 1000, NUMBERS = 3;
 
 function make(tag, attributes = {}, ...inside) {
   const e = tag === 'svg' || tag === 'path' ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -53,7 +53,14 @@ const path = b => b.path || b.title;
 const name = b => b.kind === 'repeat' ? `${b.title}  ×${b.kids.length}` : b.title;
 function contents(b) {
   const of = (b.kind === 'repeat' && b.kids[0].kids.length ? b.kids[0] : b).kids.filter(k => k.kind !== 'bar');
-  return of.slice(0, 12).map(k => k.title).join(', ') + (of.length > 12 ? ` … ${of.length} in all` : '');
+  const entries = [];         // three or more titles that differ in the number at their end make one: "conv.0 … 5"
+  for (let i = 0, n; i < of.length && entries.length < 12; i += n) {
+    const [, stem] = /^(.*\.)\d+$/.exec(of[i].title) || [];
+    for (n = 1; stem && i + n < of.length && of[i + n].title.startsWith(stem) && /^\d+$/.test(of[i + n].title.slice(stem.length)); n++);
+    if (n < 3) n = 1;
+    entries.push({ text: n > 1 ? `${of[i].title} … ${of[i + n - 1].title.slice(stem.length)}` : of[i].title, end: i + n });
+  }
+  return entries.map(e => e.text).join(', ') + (entries.length && entries.at(-1).end < of.length ? ` … ${of.length} in all` : '');
 }
 // Opens scopes level by level, as long as they fill about a screen; repeats wait for a click.
 function openFirst() {
@@ -132,7 +139,7 @@ function card(b, column) {
   const p = b.c[column], phase = phaseOf(b).c[column];
   if (!p) return make('div');
   const count = [numbers(p), b.bars && `${b.bars} collective${b.bars > 1 ? 's' : ''}`].filter(Boolean).join(' · ');
-  const share = phase && (phase[6] ? p[6] / phase[6] : phase[4] ? p[4] / phase[4] : 0), title = b.unnamed ? p[1] : name(b), below = b.kids.length ? contents(b) : p[1] === title ? '' : p[1];
+  const share = phase && (phase[6] ? p[6] / phase[6] : phase[4] >= LEAST_FLOPS ? p[4] / phase[4] : 0), title = b.unnamed ? p[1] : name(b), below = b.kids.length ? contents(b) : p[1] === title ? '' : p[1];
   const line = (a, c) => make('div', {}, a, c && fit('span', c, { class: 'fit soft' }));
   const rows = columns > 1 ? [line(firm('b', title), p[2]), line(fit('span', below, { class: 'fit soft' })), line(fit('span', count, { class: 'fit soft' }))]
     : [line(firm('b', title, { title: `${path(b)}: ${title}` }), p[2]), line(firm('span', below, { class: 'fit soft' }), count)];
@@ -270,9 +277,9 @@ function help() {
   const key = (k, s) => make('li', {}, ...k.split(' ').flatMap(x => [make('kbd', {}, x), ' ']), s), mark = (kind, s) => make('li', {}, make('span', { class: `mark ${kind}` }), ' ' + s);
   const timed = (ROOT.c || []).some(p => p && p[6]);
   panel.replaceChildren(make('h2', {}, 'Reading this picture'), make('p', {}, 'Time goes down. Click a block to open or close it and to see what is in it.'),
-    make('ul', {}, mark('', 'a layer: operators, output; parameters, FLOPs, bytes read and written' + (timed ? ', predicted time' : '')), mark('two', 'layers, folded'),
-      mark('dashed', '×N: blocks that repeat'), mark('thin', `part of the ${timed ? 'time' : 'FLOPs'} of its phase`), mark('through', 'a value that passes layers'),
-      ...(ROOT.bars ? [mark('given', 'collective: gives what the caller has'), mark('joined', 'gathers'), mark('sum', 'sums')] : [])),
+    make('ul', {}, mark('', 'layer: operators, output; parameters, FLOPs, bytes read and written' + (timed ? ', predicted time' : '')), mark('two', 'folded layers: click to open'),
+      mark('dashed', '×N: N equal blocks in a row'), mark('thin', `share of the phase’s ${timed ? 'time' : 'FLOPs'}`), mark('through', 'skip connection: a value that a layer further down reads'),
+      ...(ROOT.bars ? [mark('given', 'scatter, broadcast'), mark('joined', 'gather, all-gather'), mark('sum', 'all-reduce, reduce-scatter')] : [])),
     make('h3', {}, 'keys'), make('ul', {}, key('↑ ↓', 'select the block above or below'), key('→ ←', 'open; close, or go to the block around it'), key('/', 'search; Enter: the next one'),
       key('+ - 0', 'zoom (or Ctrl and the wheel)'), key('e c', 'open all; close all'), key('Esc', 'show all again')));
 }

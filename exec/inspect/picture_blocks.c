@@ -138,6 +138,42 @@ static Status add_scope(Block **out, Builder *b, int lo, int hi, size_t skip, Bl
     return ST_OK;
 }
 
+/* Rows [i, *end), one or more, that have no path and share a title, such as "gradient of criterion"; that of their
+ * phase tells nothing. */
+static bool share_title(const Builder *b, int i, int hi, int *end)
+{
+    *end = i + 1;
+    if (*b->row[i].path || b->row[i].bar || !strcmp(b->row[i].title, phase_name(b->row[i].phase)))
+        return false;
+    while (*end < hi && !*b->row[*end].path && !b->row[*end].bar && !strcmp(b->row[*end].title, b->row[i].title))
+        ++*end;
+    return *end > i + 1;
+}
+
+/* A scope of rows [lo, hi) that share a title; each shows its operators. */
+static Status add_titled(Block **out, Builder *b, int lo, int hi, Block *parent)
+{
+    Block *x = new_block(b, BLOCK_SCOPE, b->row[lo].phase, parent);
+
+    if (!x || !(x->child = ARENA_NEW(b->a, Block *, hi - lo)))
+        return FAIL_NOMEM();
+    x->title = b->row[lo].title;
+    x->looks = hash_int(3, hi - lo);
+    for (int i = lo; i < hi; i++) {
+        Block **y = &x->child[x->n_child++];
+
+        TRY(add_layer(y, b, i, 0, x));
+        for (int c = 0; (*y)->part && c < b->t->n_drawn && !(*y)->unnamed; c++)
+            if ((*y)->part[c].ops) {
+                (*y)->title = (*y)->part[c].ops;
+                (*y)->unnamed = true;
+            }
+        x->looks = hash_int(x->looks, (int64_t)(*y)->looks);
+    }
+    *out = x;
+    return ST_OK;
+}
+
 /* ---- repeats ---- */
 
 /* How often the p blocks from `from` come in a row. */
@@ -238,7 +274,9 @@ static Status add_children(Builder *b, Block *parent, int lo, int hi, size_t ski
         for (to = i + 1; to < hi && path[at] && !strncmp(b->row[to].path, path, n) &&
                          (!b->row[to].path[n] || b->row[to].path[n] == '.');)
             to++;
-        if (to == i + 1 || depth >= MOST_DEPTH) {
+        if (to == i + 1 && share_title(b, i, hi, &to)) {
+            TRY(add_titled(&parent->child[parent->n_child], b, i, to, parent));
+        } else if (to == i + 1 || depth >= MOST_DEPTH) {
             to = i + 1;
             TRY(add_layer(&parent->child[parent->n_child], b, i, at, parent));
         } else {

@@ -6,8 +6,8 @@
 
 enum {
     PAGE_MARGIN = 24,
-    PAGE_HEAD = 92,   /* title, numbers, legend */
-    LEGEND_LINE = 18, /* a second one, of collectives */
+    PAGE_HEAD = 110,  /* title, numbers, a legend of two lines */
+    LEGEND_LINE = 18, /* a third one, of collectives */
     COLUMN_HEAD = 40, /* of several columns */
     PAGE_MOST = 1160, /* of several columns, unless they become too narrow */
     CARD_ONE = 640,   /* width of a card in the only column */

@@ -10,7 +10,7 @@
 #include "graph/ir/collective.h"
 #include "graph/ir/phase.h"
 
-enum { MOST_NODES = 40, PAD = 9, SIZE = 12, SMALL = 11 };
+enum { MOST_NODES = 40, LEAST_FLOPS = 1000, PAD = 9, SIZE = 12, SMALL = 11 };
 
 static const char style[] =
     "<style>@media (prefers-color-scheme: dark) {\n"
@@ -129,7 +129,8 @@ static void draw_tooltip(const Draw *d, const Block *b, int column)
 
 /* ---- blocks ---- */
 
-/* A bar at the lower edge of a card: its part of the seconds of the phase, or else of the FLOPs. */
+/* A bar at the lower edge of a card: its part of the seconds of the phase, or else of the FLOPs, if they are worth
+ * it. */
 static void draw_heat(const Draw *d, const Block *b, int column, int x, int y, int w)
 {
     const Part *phase, *p = &b->part[column];
@@ -139,7 +140,9 @@ static void draw_heat(const Draw *d, const Block *b, int column, int x, int y, i
     while (up->parent && up->kind != BLOCK_PHASE)
         up = up->parent;
     phase = &up->part[column];
-    share = phase->seconds > 0 ? p->seconds / phase->seconds : phase->flops > 0 ? p->flops / phase->flops : 0;
+    share = phase->seconds > 0            ? p->seconds / phase->seconds
+            : phase->flops >= LEAST_FLOPS ? p->flops / phase->flops
+                                          : 0;
     if (share * w >= 1)
         fprintf(d->f, "<rect class=\"heat\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"3\" fill=\"#2563eb\"/>\n", x + 1,
                 y - 4, (int)(share * (w - 2)));
@@ -309,7 +312,7 @@ static void draw_legend(Draw *d, int y)
     } entry[] = {
         { "<rect class=\"card card1\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
           "stroke=\"#8a93ad\"/>",
-          "layer" },
+          "layer: operators, output; parameters, FLOPs, bytes read and written" },
         { "<rect class=\"card card1\" x=\"3\" y=\"-8\" width=\"14\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
           "stroke=\"#8a93ad\"/>"
           "<rect class=\"card card1\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"#dbe9f6\" "
@@ -318,22 +321,24 @@ static void draw_legend(Draw *d, int y)
         { "<rect class=\"frame\" x=\"0\" y=\"-10\" width=\"18\" height=\"12\" rx=\"3\" fill=\"none\" "
           "stroke=\"#8a93ad\" "
           "stroke-dasharray=\"4 2\"/>",
-          "×N: drawn once" },
-        { "<path class=\"track\" d=\"M0 -4H18\" stroke=\"#8e5bb0\" stroke-width=\"1.5\"/>", "passes layers" },
+          "×N: drawn once, numbers inside are of one" },
+        { "<path class=\"track\" d=\"M0 -4H18\" stroke=\"#8e5bb0\" stroke-width=\"1.5\"/>", "skip connection" },
         { "<rect class=\"heat\" x=\"0\" y=\"-6\" width=\"18\" height=\"3\" fill=\"#2563eb\"/>",
           "" }, /* by what there is */
         { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_GIVEN "\"/>",
-          "from the caller" },
-        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_JOINED "\"/>", "gathered" },
-        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_SUM "\"/>", "summed" },
+          "scatter, broadcast" },
+        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_JOINED "\"/>",
+          "gather, all-gather" },
+        { "<rect x=\"0\" y=\"-10\" width=\"18\" height=\"11\" rx=\"5\" fill=\"" COLOUR_SUM "\"/>",
+          "all-reduce, reduce-scatter" },
     };
     const int n = sizeof entry / sizeof *entry - (d->t->root.bars ? 0 : 3);
     int x = PAGE_MARGIN;
 
     for (int i = 0; i < n; i++) {
         const char *text = *entry[i].text                                    ? entry[i].text
-                           : d->t->root.part && d->t->root.part->seconds > 0 ? "part of the time"
-                                                                             : "part of the FLOPs";
+                           : d->t->root.part && d->t->root.part->seconds > 0 ? "share of the phase's time"
+                                                                             : "share of the phase's FLOPs";
         const int w = (int)text_width(text, SMALL, false, NULL) + 24;
 
         if (x + w > d->l.width - PAGE_MARGIN) {

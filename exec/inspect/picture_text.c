@@ -8,7 +8,7 @@
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
 
-enum { MOST_TITLES = 12 };
+enum { MOST_TITLES = 12, LEAST_SPAN = 3 /* titles that only differ in a number */ };
 static const char dot[] = " · ";
 
 /* "2.36 M": three digits and the prefix of a unit. */
@@ -85,20 +85,47 @@ const char *picture_phase_numbers(Arena *a, const Block *b)
     return text;
 }
 
+/* Whether two titles differ at most in the number at their end, behind a point: "double_conv.0" and "double_conv.3". */
+static bool same_stem(const char *x, const char *y)
+{
+    const char *point = strrchr(x, '.');
+    const size_t n = point ? (size_t)(point - x) + 1 : 0;
+
+    return n && !strncmp(x, y, n) && x[n] && y[n] && !x[n + strspn(x + n, "0123456789")] &&
+           !y[n + strspn(y + n, "0123456789")];
+}
+
 const char *picture_contents(Arena *a, const Block *b)
 {
     const char *text = "";
-    int layers = 0, listed = 0;
+    int layers = 0, listed = 0, entries = 0;
 
     if (b->kind == BLOCK_REPEAT && b->child[0]->n_child)
         b = b->child[0];
     for (int i = 0; i < b->n_child; i++)
         layers += b->child[i]->kind != BLOCK_BAR;
-    for (int i = 0; i < b->n_child && text && listed < MOST_TITLES; i++)
-        if (b->child[i]->kind != BLOCK_BAR) {
-            text = arena_printf(a, "%s%s%s", text, listed ? ", " : "", b->child[i]->title);
-            listed++;
+    for (int i = 0, last; i < b->n_child && text && entries < MOST_TITLES; i = last + 1) {
+        const Block *first = b->child[i];
+        int n = 1;
+
+        last = i;
+        if (first->kind == BLOCK_BAR)
+            continue;
+        for (int k = i + 1;
+             k < b->n_child && (b->child[k]->kind == BLOCK_BAR || same_stem(first->title, b->child[k]->title)); k++)
+            if (b->child[k]->kind != BLOCK_BAR) {
+                last = k;
+                n++;
+            }
+        if (n < LEAST_SPAN) {
+            n = 1;
+            last = i;
         }
+        text = arena_printf(a, "%s%s%s", text, listed ? ", " : "",
+                            n > 1 ? picture_span(a, first->title, b->child[last]->title) : first->title);
+        listed += n;
+        entries++;
+    }
     return text && listed < layers ? arena_printf(a, "%s … %d in all", text, layers) : text;
 }
 
@@ -137,7 +164,7 @@ const char *picture_facts(Arena *a, const PictureTree *t, const Report *r)
     text = arena_printf(a, devices > 1 ? "%d nodes on %d devices" : "%d nodes", nodes, devices);
     if (flops > 0 && text) {
         si(number, flops);
-        text = arena_printf(a, "%s%s%s%sFLOP", text, dot, number, flops < 999.5 ? " " : "");
+        text = arena_printf(a, "%s%s%s%sFLOP a step", text, dot, number, flops < 999.5 ? " " : "");
     }
     if (t->root.bars && text)
         text = arena_printf(a, t->root.bars > 1 ? "%s%s%d collectives of %s" : "%s%s%d collective of %s", text, dot,
