@@ -76,6 +76,18 @@ function measure(frame, faults, label) {
       if (w > 1.5 && h > 3 && a.e !== b.e) faults.push(`${label}: overlap: '${a.s.slice(0, 50)}' and '${b.s.slice(0, 50)}'`);
     }
   });
+  // What stands in rows and grids of one kind has its text at the same side.
+  const sides = new Map();
+  for (const e of root.querySelectorAll('figcaption, td.name, blockquote')) {
+    const kind = e.className + e.tagName, side = view.getComputedStyle(e).textAlign;
+    if (!sides.has(kind)) sides.set(kind, side);
+    if (sides.get(kind) !== side) faults.push(`${label}: aligned otherwise: '${e.textContent.slice(0, 60)}'`);
+  }
+  // A pale curve of single steps stays in its chart but for a few outliers.
+  for (const e of root.querySelectorAll('.chart path[stroke-opacity]')) {
+    const clip = root.getElementById(e.getAttribute('clip-path').slice(5, -1)).firstChild.getBBox(), ys = [...e.getAttribute('d').matchAll(/ (-?[\d.]+)/g)].map(m => +m[1]);
+    if (ys.filter(y => y < clip.y || y > clip.y + clip.height).length > .05 * ys.length) faults.push(`${label}: a curve leaves its chart`);
+  }
   colours.clear();
   clips.clear();
   return count;

@@ -156,6 +156,12 @@ def fault(folder, file):
         assert old in source, old
         pages[name] = folder / f"{name.replace(' ', '-')}.html"
         pages[name].write_text(source.replace(old, new))
+    source = (folder / "report-texts.html").read_text()
+    for old, new, name in (("figcaption { font-size", "figure:nth-child(2) > figcaption { text-align: right } figcaption { font-size", "aligned otherwise"),
+                           ("const more = (high - low) / 3", "const more = (low - high) / 3", "leaves its chart")):
+        assert old in source, old
+        pages[name] = folder / f"report-{name.replace(' ', '-')}.html"
+        pages[name].write_text(source.replace(old, new))
     pages["leaves its box"] = folder / "wide.svg"
     pages["leaves its box"].write_text(re.sub(r'(<text [^>]*font-weight="bold"[^>]*>)(?!gpt)', r"\1" + "wide " * 40, file.with_suffix(".svg").read_text()))
     found = measured(folder, pages.values(), False)["faults"]

@@ -48,7 +48,21 @@ check "a network for numbers" "$dpexec" new mlp --inputs 1 --outputs 1 -o "$DIR/
 { echo area,target; for i in {1..60}; do echo "$((i * 7 % 40)),-$((i * 7 % 40 * 31234567))"; done; } >"$DIR/prices.csv"
 check "a run on them" "$dpexec" train "$DIR/line.onnx" --data "$DIR/prices.csv" --val-split 0.3 --loss mse --steps 30 --lr 1e-12 --threads 1 --quiet --out "$DIR/prices"
 cp "$DIR/prices/report.html" "$DIR/report-prices.html"
-check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report,report-pets,report-prices}.html
+"$python" - "$DIR" <<'PY'
+import sys
+import numpy as np
+r = np.random.default_rng(2)
+np.savez(f"{sys.argv[1]}/masks.npz", image=r.random((12, 3, 16, 16)).astype("f"), target=(r.random((12, 16, 16)) * 3).astype("i8"))
+open(f"{sys.argv[1]}/book.txt", "w").write("".join(r.choice(list("abcd efgh\n"), 3000)))
+PY
+check "a network for masks" "$dpexec" new unet --classes 3 --layers 1 --width 4 --size 16 -o "$DIR/masks.onnx"
+check "a run on them" "$dpexec" train "$DIR/masks.onnx" --data "$DIR/masks.npz" --val "$DIR/masks.npz" --loss cross-entropy --steps 3 --threads 1 --quiet --out "$DIR/masks"
+cp "$DIR/masks/report.html" "$DIR/report-masks.html"
+check "a network for text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 32 -o "$DIR/writer.onnx"
+check "a run on text" "$dpexec" train "$DIR/writer.onnx" --data "text:$DIR/book.txt" --val-split 0.2,last --loss cross-entropy --batch-size 1 --steps 90 --eval-every 30 --eval-batches 4 \
+    --sample-every 30 --threads 1 --quiet --out "$DIR/texts"
+cp "$DIR/texts/report.html" "$DIR/report-texts.html"
+check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report,report-pets,report-prices,report-masks,report-texts}.html
 check "names of classes" measure classes "$DIR/pets/report.html" 'a cat' "$long"
 check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"

@@ -107,7 +107,7 @@ def classes(folder, predictions, data):
     for w in judged["worst"]:
         assert near(w["loss"], loss[w["row"]], 3), w
         wrong = target[w["row"]] != scores[w["row"]].argmax()
-        assert w["wrong"] == wrong and w["text"].startswith(f"{target[w['row']]}, {'taken for' if wrong else 'rightly found'}"), w
+        assert w["wrong"] == wrong and w["text"].startswith(f"{target[w['row']]}, predicted {'' if wrong else 'correctly'}"), w
         image = x[w["row"]]
         grey = np.floor(255 * (image - image.min()) / (image.max() - image.min()) + .5)
         shown = png(base64.b64decode(w["png"]))
@@ -166,6 +166,33 @@ def texts(folder, predictions, data):
         window = bytes(text[w["row"] * block:][:block].tolist())
         assert w["values"] == [["text", window.decode(errors="replace")]] and near(w["loss"], loss[w["row"]], 3), w
         assert re.fullmatch(fr"[0-9]+ of {block} wrong", w["text"]) and "wrong" not in w, w
+
+
+def masks(folder, predictions, data):
+    """Beside each picture the classes of its pixels: the targets, and those with the largest predicted score."""
+    page, = Page(f"{folder}/report.html").runs()
+    target, scores = np.load(data)["target"], np.load(next(pathlib.Path(predictions).glob("*.npy")))
+    colours = np.array([[0x2b, 0x2f, 0x3a], [0x6e, 0xa0, 0xff], [0xff, 0x9a, 0x5c]])       # MASKS of report.js
+    for w in page["evaluation"]["worst"]:
+        is_class, found = target[w["row"]], scores[w["row"]].argmax(0)
+        counts = is_class != 255
+        assert (png(base64.b64decode(w["target"])) == np.where(counts[..., None], colours[np.where(counts, is_class, 0)], 255)).all(), w["row"]
+        assert (png(base64.b64decode(w["prediction"])) == colours[found]).all(), w["row"]
+        assert w["text"] == f"{(found != is_class)[counts].sum()} of {counts.sum()} pixels wrong", w["text"]
+    assert page["evaluation"]["worst"]
+
+
+def written(folder, every, last):
+    """The page has the newest six texts of --sample-every, each once and as log.txt has it."""
+    page, = Page(f"{folder}/report.html").runs()
+    steps = list(range(int(every), int(last) + 1, int(every)))
+    logged = [m for m in lines(folder) if "sample" in m]
+    assert [m["step"] for m in logged] == steps, logged
+    assert page["texts"] == logged[-6:] and len(page["texts"]) == min(6, len(steps))
+    even = lambda s: re.sub("\ufffd+", "?", s)         # how many marks stand for bytes that are not UTF-8 is no matter
+    log = even(pathlib.Path(f"{folder}/log.txt").read_bytes().decode(errors="replace"))
+    for m in page["texts"]:
+        assert f"step {m['step']}, the model writes:\n{even(m['sample'])}" in log, m
 
 
 def measured(path, *command):

@@ -16,6 +16,8 @@ for name, n in (("train", 160), ("val", 90)):
     np.savez(f"{sys.argv[1]}/{name}.npz", x=x, target=target)
     x = r.standard_normal((n, 8)).astype("f")
     np.savez(f"{sys.argv[1]}/{name}_values.npz", x=x, target=(x[:, :1] - x[:, 1:2] ** 2).astype("f"))
+mask = (r.random((12, 16, 16)) * 3).astype("i8")
+np.savez(f"{sys.argv[1]}/masks.npz", image=(mask[:, None] + r.random((12, 3, 16, 16))).astype("f"), target=np.where(r.random(mask.shape) < .05, 255, mask))
 w = [numpy_helper.from_array(r.standard_normal(s).astype("f") / 3, n) for n, s in (("w1", (8, 16)), ("w2", (16, 1)))]
 graph = helper.make_graph([helper.make_node("MatMul", ["x", "w1"], ["a"]), helper.make_node("Tanh", ["a"], ["b"]),
                            helper.make_node("MatMul", ["b", "w2"], ["y"])], "values",
@@ -52,6 +54,17 @@ check "a run on it" py measured "$DIR/peak" "$dpexec" train "$DIR/gpt.onnx" --da
     --loss cross-entropy --steps 2 --threads 1 --quiet --out "$DIR/text"
 check "one that writes more than the network reads" "$dpexec" train "$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --loss cross-entropy --steps 2 \
     --threads 1 --sample-every 1 --out "$DIR/writes"
+check "its texts" py written "$DIR/writes" 1 2
+writes=("$DIR/gpt.onnx" --data "text:$DIR/book.txt,limit=24" --val "text:$DIR/book.txt,limit=4" --loss cross-entropy --batch-size 4 --threads 1 --sample-every 2 --eval-every 4)
+check "one that is stopped" "$dpexec" train "${writes[@]}" --steps 10 --checkpoint-every 8 --out "$DIR/texts"
+rm -r "$DIR/texts/checkpoints/step-000000010"
+check "and resumed from before" "$dpexec" train "${writes[@]}" --steps 16 --resume "$DIR/texts"
+check "has each text once" py written "$DIR/texts" 2 16
+check "a network for masks" "$dpexec" new unet --classes 3 --layers 1 --width 4 --size 16 -o "$DIR/unet.onnx"
+check "a run on it" "$dpexec" train "$DIR/unet.onnx" --data "$DIR/masks.npz" --val "$DIR/masks.npz" --loss cross-entropy --ignore-index 255 --epochs 2 --batch-size 4 \
+    --threads 1 --quiet --out "$DIR/masked"
+check "its predictions" "$dpexec" eval "$DIR/masked/model.onnx" --data "$DIR/masks.npz" --loss cross-entropy --ignore-index 255 --predictions "$DIR/masked/predicted" --quiet
+check "masks beside pictures" py masks "$DIR/masked" "$DIR/masked/predicted" "$DIR/masks.npz"
 check "its predictions" "$dpexec" eval "$DIR/text/model.onnx" --data "text:$DIR/book.txt" --loss cross-entropy --predictions "$DIR/text/predicted" --quiet
 check "the texts that are worst" py texts "$DIR/text" "$DIR/text/predicted" "$DIR/book.txt"
 check "and the memory" py memory "$DIR/text" "$DIR/peak"

@@ -104,6 +104,8 @@ static json_t *row_of(History *h, int64_t step)
         json_object_set_new(row, "loss", json_real(h->loss / (double)h->row_steps));
     if (h->row_seconds > 0)
         json_object_set_new(row, "samples_per_second", json_real(h->samples / h->row_seconds));
+    if (h->steps_read && isfinite(h->lr))
+        json_object_set_new(row, "lr", json_real(h->lr));
     h->loss = h->samples = h->row_seconds = 0;
     h->row_steps = 0;
     return row;
@@ -151,12 +153,18 @@ static Status take_line(History *h, json_t *line)
 
     if (!json_is_integer(step))
         return ST_OK;
+    if (json_object_get(line, "sample")) {
+        if (json_array_size(h->texts) == MOST_TEXTS)
+            json_array_remove(h->texts, 0);
+        return json_array_append(h->texts, line) ? FAIL_NOMEM() : ST_OK;
+    }
     h->step = json_integer_value(step);
     if (!evaluated) {
         h->epoch = json_integer_value(json_object_get(line, "epoch"));
         h->steps_read++;
         h->row_steps++;
         h->loss += loss;
+        h->lr = number_of(line, "lr");
         if (isfinite(ms) && isfinite(samples)) {
             h->seconds += ms * 1e-3;
             h->row_seconds += ms * 1e-3;
@@ -181,6 +189,7 @@ static void forget(History *h)
     h->n_series = 0;
     json_array_clear(h->rows);
     json_object_clear(h->tables);
+    json_array_clear(h->texts);
     h->offset = 0;
     h->step = h->epoch = h->steps_read = h->row_steps = 0;
     h->seconds = h->loss = h->samples = h->row_seconds = 0;
@@ -227,7 +236,8 @@ Status history_open(History **out, const char *folder, HistorySink *take, void *
     h->user = user;
     h->rows = json_array();
     h->tables = json_object();
-    if (!h->rows || !h->tables) {
+    h->texts = json_array();
+    if (!h->rows || !h->tables || !h->texts) {
         history_free(h);
         return FAIL_NOMEM();
     }
@@ -246,11 +256,12 @@ void history_free(History *h)
 {
     if (!h)
         return;
-    if (h->rows && h->tables)
+    if (h->rows && h->tables && h->texts)
         forget(h);
     free(h->series);
     json_decref(h->rows);
     json_decref(h->tables);
+    json_decref(h->texts);
     free(h);
 }
 

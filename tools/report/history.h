@@ -1,5 +1,5 @@
 /* What a run has logged so far, as pages show it: metrics.jsonl as series that are thinned to a bounded size, a row for
- * each epoch and evaluation, and the newest tables. */
+ * each epoch and evaluation, the newest tables, and the newest texts of a language model. */
 #ifndef DPX_TOOLS_HISTORY_H
 #define DPX_TOOLS_HISTORY_H
 
@@ -7,7 +7,7 @@
 
 #include "graph/base/status.h"
 
-enum { MOST_BINS = 600 /* of a series; even */ };
+enum { MOST_BINS = 600 /* of a series; even */, MOST_TEXTS = 6 };
 
 /* Neighbouring points of a series: the least and the greatest, each with its step. */
 typedef struct {
@@ -32,9 +32,10 @@ typedef struct {
     Series **series;
     size_t n_series, series_room;
     int64_t step, epoch, steps_read;
-    double seconds;       /* of all steps */
+    double seconds, lr;   /* of all steps; of the last one */
     json_t *rows;         /* [{"step", "epoch", "seconds", "loss", "samples_per_second", "eval_loss", ...}] */
     json_t *tables;       /* {"eval_confusion-matrix": [[...]], ...}: of the newest row that has one */
+    json_t *texts;        /* [{"step", "sample"}]: the newest MOST_TEXTS that the model wrote, in order */
     double loss, samples; /* sums since the last row */
     double row_seconds;
     int64_t row_steps;

@@ -23,6 +23,7 @@ typedef struct {
     bool judged; /* of one position in one of several classes: `wrong` says whether another one was found */
     bool wrong;
     char *png;      /* in base64; NULL: it is no image */
+    char *mask[2];  /* the same of the classes of its pixels: the targets, and those that were found; NULL: none */
     json_t *values; /* of what is no image; NULL: none */
 } Worst;
 
@@ -81,6 +82,8 @@ Status mistakes_open(Mistakes **out, Feed *feed, const dpx_options *o, int rank)
 static void forget(Worst *w)
 {
     free(w->png);
+    free(w->mask[0]);
+    free(w->mask[1]);
     json_decref(w->values);
 }
 
@@ -131,6 +134,18 @@ static int64_t largest_share(const dpx_tensor *target, int64_t at, int64_t n)
     return best;
 }
 
+/* The class of position p of a sample whose scores begin at `at`: that of the largest one. */
+static int64_t found_class(const Layout *as, const dpx_tensor *scores, int64_t at, int64_t p)
+{
+    const int64_t first = at + p / as->inner * as->classes * as->inner + p % as->inner;
+    int64_t best = 0;
+
+    for (int64_t c = 1; c < as->classes; c++)
+        if (tensor_number(scores, first + c * as->inner) > tensor_number(scores, first + best * as->inner))
+            best = c;
+    return best;
+}
+
 /* Judges the classes of one sample, whose scores and targets begin at these elements. */
 static void judge_classes(Verdict *v, Mistakes *m, const Layout *as, const dpx_tensor *scores, int64_t at,
                           const dpx_tensor *target, int64_t target_at)
@@ -139,14 +154,12 @@ static void judge_classes(Verdict *v, Mistakes *m, const Layout *as, const dpx_t
         const int64_t first = at + p / as->inner * as->classes * as->inner + p % as->inner;
         const double is = as->shares ? (double)largest_share(target, target_at * as->classes, as->classes)
                                      : tensor_number(target, target_at + p);
-        int64_t taken = 0;
+        int64_t taken;
         double sum = 0, most, log_sum;
 
         if (!(is >= 0 && is < (double)as->classes)) /* it does not count */
             continue;
-        for (int64_t c = 1; c < as->classes; c++)
-            if (tensor_number(scores, first + c * as->inner) > tensor_number(scores, first + taken * as->inner))
-                taken = c;
+        taken = found_class(as, scores, at, p);
         most = tensor_number(scores, first + taken * as->inner);
         for (int64_t c = 0; c < as->classes && m->scores == LOGITS; c++)
             sum += exp(tensor_number(scores, first + c * as->inner) - most);
@@ -179,24 +192,50 @@ static void judge_values(Verdict *v, const Mistakes *m, const dpx_tensor *scores
     v->loss /= n ? (double)n : 1;
 }
 
-static void tell(char text[TEXT], const Mistakes *m, const Verdict *v)
+static void tell(char text[TEXT], const Mistakes *m, const Verdict *v, bool pixels)
 {
     char is[TEXT], taken[TEXT];
 
     if (m->scores <= LOG_PROBABILITIES && v->n == 1)
-        text_format(text, TEXT, "%.80s, %s%.80s with probability %.3g", name_class(is, m->feed, v->is),
-                    v->wrong ? "taken for " : "", v->wrong ? name_class(taken, m->feed, v->taken) : "rightly found",
-                    v->probability);
+        text_format(text, TEXT, "%.80s, predicted %.80s with probability %.3g", name_class(is, m->feed, v->is),
+                    v->wrong ? name_class(taken, m->feed, v->taken) : "correctly", v->probability);
     else if (m->scores <= LOG_PROBABILITIES)
-        text_format(text, TEXT, "%lld of %lld wrong", (long long)v->wrong, (long long)v->n);
+        text_format(text, TEXT, "%lld of %lld %swrong", (long long)v->wrong, (long long)v->n, pixels ? "pixels " : "");
     else if (v->n == 1)
         text_format(text, TEXT, "is %.5g, predicted %.5g", v->target, v->prediction);
     else
         text_format(text, TEXT, "mean error %.4g", v->loss);
 }
 
-/* Keeps the sample if it is among the worst. */
-static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const Batch *b, int64_t at)
+/* Whether targets are the classes of pixels: [N,H,W] of scores [N,classes,H,W]. */
+static bool is_mask(const Layout *as, const dpx_tensor *scores, const dpx_tensor *target)
+{
+    return as->classes && target->rank == 3 && scores->rank == 4 && as->inner == as->each && target->dim[1] > 1 &&
+           target->dim[2] > 1;
+}
+
+/* Draws the masks of a sample whose scores begin at element `from`, and whose row of the target is `at`. */
+static Status draw_masks(char *mask[2], const Layout *as, const dpx_tensor *scores, int64_t from,
+                         const dpx_tensor *target, int64_t at)
+{
+    uint8_t *class_of = malloc((size_t)as->each);
+    Status st = class_of ? ST_OK : FAIL_NOMEM();
+
+    for (int k = 0; k < 2 && !st; k++) {
+        for (int64_t p = 0; p < as->each; p++) {
+            const double c = k ? (double)found_class(as, scores, from, p) : tensor_number(target, at * as->each + p);
+
+            class_of[p] = c >= 0 && c < (double)as->classes ? (uint8_t)((int64_t)c % NO_CLASS) : NO_CLASS;
+        }
+        st = thumbnail_of_classes(&mask[k], class_of, target->dim[1], target->dim[2]);
+    }
+    free(class_of);
+    return st;
+}
+
+/* Keeps the sample, row `at` of the target, if it is among the worst.  Its scores begin at element `from`. */
+static Status keep_worst(Mistakes *m, const Verdict *v, const Layout *as, const Loader *l, const Batch *b,
+                         const dpx_tensor *scores, int64_t from, int64_t at)
 {
     Worst w = { .loss = v->loss, .judged = v->n == 1 && m->scores != VALUES, .wrong = v->wrong };
     int place = m->n_worst;
@@ -209,12 +248,16 @@ static Status keep_worst(Mistakes *m, const Verdict *v, const Loader *l, const B
     for (int i = 1; i < target->rank; i++)
         behind *= target->dim[i];
     w.row = loader_sample(l, b, (const char *)target->data + (size_t)(at * behind) * dpx_dtype_size(target->dtype));
-    tell(w.text, m, v);
+    tell(w.text, m, v, is_mask(as, scores, target));
     for (int i = 0; i < b->n && !w.png; i++)
         if (i != m->target && m->feed->field[i].split == m->feed->field[m->target].split && !m->feed->field[i].axis)
             TRY(thumbnail_base64(&w.png, &b->tensor[i], at));
     if (!w.png && !describes(m->feed->data) && (st = sample_values(&w.values, m->feed, b, m->target, at)))
         return st;
+    if (w.png && is_mask(as, scores, target) && (st = draw_masks(w.mask, as, scores, from, target, at))) {
+        forget(&w);
+        return st;
+    }
     if (m->n_worst == MOST_WORST)
         forget(&m->worst[--place]);
     else
@@ -308,7 +351,7 @@ Status mistakes_add(Mistakes *m, const Loader *l, const Batch *b, const dpx_resu
             judge_values(&v, m, scores, (from + i) * scores_each, target, i * as.each, as.each);
         if (!v.n)
             continue;
-        TRY(keep_worst(m, &v, l, b, i));
+        TRY(keep_worst(m, &v, &as, l, b, scores, (from + i) * scores_each, i));
         if (!as.classes)
             keep_pair(m, &v);
         m->samples++;
@@ -343,7 +386,9 @@ static Status add_worst(json_t *list, const Mistakes *m, const Worst *at)
         st = sample_described(&values, m->feed->data, at->row);
     if (!st &&
         ((values && json_object_set(j, "values", values)) || (at->values && json_object_set(j, "values", at->values)) ||
-         (at->png && json_object_set_new(j, "png", json_string(at->png))) || json_array_append(list, j)))
+         (at->png && json_object_set_new(j, "png", json_string(at->png))) ||
+         (at->mask[0] && json_object_set_new(j, "target", json_string(at->mask[0]))) ||
+         (at->mask[1] && json_object_set_new(j, "prediction", json_string(at->mask[1]))) || json_array_append(list, j)))
         st = FAIL_NOMEM();
     json_decref(values);
     json_decref(j);

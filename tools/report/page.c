@@ -229,6 +229,7 @@ static Status write_run(JsonWriter *w, const History *h)
     write_series(w, h);
     write_rows(w, h, best_step);
     write_tables(w, h);
+    write_json(w, "texts", h->texts);
     write_evaluation(w, h);
     write_json(w, "memory", memory);
     write_json(w, "find", find);

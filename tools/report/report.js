@@ -4,7 +4,10 @@ const COLOURS = ['a', 'b', 'c', 'd', 'e', 'f'].map(c => `var(--${c})`);
 const NAMES = { lr: 'learning rate', grad_norm: 'gradient norm', samples_per_second: 'samples per second', loss_scale: 'loss scale' };
 const FIRST = ['loss', 'accuracy', 'f1', 'r2'], LAST = ['lr', 'grad_norm', 'samples_per_second', 'loss_scale'];
 const NOISY = ['loss', 'grad_norm', 'samples_per_second'];      // of each step
+const BY_CLASS = 'Precision and recall by class';
 const HOW = ['out', 'quiet', 'verbose', 'resume'];      // flags that change no number
+// Classes of pixels in masks, as thumbnail.c draws them.
+const MASKS = ['#2b2f3a', '#6ea0ff', '#ff9a5c', '#69d17f', '#d68cf0', '#e8c04a', '#4cc4d8', '#ff85b1'];
 const SVG = 'http://www.w3.org/2000/svg';
 
 function make(tag, attributes = {}, ...inside) {
@@ -52,11 +55,11 @@ function logTicks(low, high) {
   for (let e = Math.floor(low); e <= Math.ceil(high); e++) out.push(e);
   return out.filter(e => e >= low - 1e-9 && e <= high + 1e-9).length >= 2 ? out.filter(e => e >= low && e <= high) : ticks(low, high, 4);
 }
-// A moving mean: raw losses of steps are noise, drawn pale behind it.
+// A moving mean over a fiftieth of the run: losses of single steps are noise, drawn pale behind it.
 function smooth(p) {
   if (p.length < 60) return null;
   let mean = p[0][1];
-  const keep = 1 - 1 / Math.max(8, p.length / 60);
+  const keep = 1 - 1 / Math.max(3, p.length / 50);
   return p.map(([s, x]) => [s, mean = keep * mean + (1 - keep) * x]);
 }
 let charted = 0;
@@ -73,10 +76,13 @@ function chart(name, lines, axis = 'step', at_step = s => `step ${short(s)}`, ti
     const f = v => log ? Math.log10(v) : v;
     let low = Infinity, high = -Infinity;
     for (const p of lines.flatMap(l => l.raw && smooth(l.points) || l.points)) { low = Math.min(low, f(p[1])); high = Math.max(high, f(p[1])); }
+    const more = (high - low) / 3, raw = all.map(p => f(p[1]));         // outliers among single steps may leave the chart
+    low = Math.max(low - more, raw.reduce((a, b) => Math.min(a, b), low));
+    high = Math.min(high + more, raw.reduce((a, b) => Math.max(a, b), high));
     if (high - low < 1e-12 * Math.max(1, Math.abs(high))) { low -= Math.abs(low) * .05 || .5; high += Math.abs(high) * .05 || .5; }
     const y = v => H - bottom - (f(v) - low) / (high - low) * (H - top - bottom);
     svg.replaceChildren(make('clipPath', { id: clip }, make('rect', { x: left, y: 0, width: W - left - right, height: H - bottom + 2 })));
-    for (const t of log ? logTicks(low, high) : ticks(low, high, 4)) {
+    for (const t of log ? logTicks(low, high) : ticks(low, high, 5)) {
       const v = log ? 10 ** t : t;
       svg.append(make('line', { x1: left, x2: W - right, y1: y(v), y2: y(v), stroke: 'var(--line)' }),
         make('text', { x: left - 6, y: y(v) + 4, 'text-anchor': 'end' }, short(v, 3)));
@@ -107,7 +113,7 @@ function chart(name, lines, axis = 'step', at_step = s => `step ${short(s)}`, ti
   const box = make('input', { type: 'checkbox', onchange: e => { log = e.target.checked; draw(); } });
   return make('div', { class: 'chart' },
     make('h3', {}, NAMES[name] || name, positive && name !== 'samples_per_second' ? make('label', {}, box, ' log') : ''), svg,
-    make('div', { class: 'legend' }, ...lines.map(l => make('span', {}, make('i', { style: `background:${l.colour}` }), l.label)),
+    make('div', { class: 'legend' }, ...lines.map(l => make('span', {}, make('i', { style: `background:${l.colour}` }), l.label + (l.raw && smooth(l.points) ? ' (smoothed)' : ''))),
       lines.some(l => l.best !== undefined && l.points.some(p => p[0] === l.best)) ? make('span', {}, '○ ' + (lines.find(l => l.mark) || { mark: 'best' }).mark) : ''), said);
 }
 // The loss over the rate of --lr-find, both smoothed and raw; raw losses above all smoothed ones are left out.
@@ -148,22 +154,22 @@ function className(run, c) {
 // Precision and recall follow from the counts; rows are the right classes.
 function matrix(run, counts) {
   const n = counts.length, sum = counts.map(r => r.reduce((a, b) => a + b, 0)), told = counts.map((_, c) => counts.reduce((a, r) => a + r[c], 0));
-  const cell = (v, r, c) => make('td', { title: `${className(run, r)} taken for ${className(run, c)}: ${v}`,
+  const cell = (v, r, c) => make('td', { title: `${className(run, r)} predicted as ${className(run, c)}: ${v}`,
     style: v ? `background:rgba(var(--heat), ${(.08 + .8 * v / sum[r]).toFixed(3)});color:${v / sum[r] > .88 ? '#fff' : 'var(--on)'}` : '' }, v ? short(v) : '');
-  const head = make('tr', {}, make('th', { class: 'name' }, 'is \\ taken for'), ...counts.map((_, c) => make('th', { class: 'up', title: className(run, c) }, make('div', {}, className(run, c)))));
+  const head = make('tr', {}, make('th', { class: 'name' }, 'true \\ predicted'), ...counts.map((_, c) => make('th', { class: 'up', title: className(run, c) }, make('div', {}, className(run, c)))));
   const body = counts.map((row, r) => make('tr', {}, make('td', { class: 'name', title: className(run, r) }, className(run, r)), ...row.map((v, c) => cell(v, r, c))));
   const classes = counts.map((row, r) => {
     const p = told[r] ? row[r] / told[r] : NaN, q = sum[r] ? row[r] / sum[r] : NaN;
     return make('tr', {}, make('td', { class: 'name' }, className(run, r)), ...[p, q, 2 * p * q / (p + q)].map(v => make('td', {}, short(v))), make('td', {}, short(sum[r])));
   });
   return [n <= 60 ? make('div', { class: 'scroll' }, make('table', { class: 'matrix' }, make('thead', {}, head), make('tbody', {}, ...body))) : '',
-    make('h2', {}, 'Classes'),
+    make('h2', {}, BY_CLASS),
     make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { class: 'name' }, 'class'),
-      ...['precision', 'recall', 'F1', 'samples'].map(t => make('th', {}, t)))), make('tbody', {}, ...classes)))];
+      ...['precision', 'recall', 'F1', 'support'].map(t => make('th', {}, t)))), make('tbody', {}, ...classes)))];
 }
 function perClass(list) {
   return make('div', { class: 'scroll' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { class: 'name' }, 'class'),
-    ...['precision', 'recall', 'F1', 'samples'].map(t => make('th', {}, t)))), make('tbody', {}, ...list.map(r => make('tr', {},
+    ...['precision', 'recall', 'F1', 'support'].map(t => make('th', {}, t)))), make('tbody', {}, ...list.map(r => make('tr', {},
     make('td', { class: 'name' }, r.class), ...[r.precision, r.recall, r.f1, r.support].map(v => make('td', {}, short(v))))))));
 }
 
@@ -180,9 +186,16 @@ const place = s => `${s.from}, loss ${short(s.loss)}`;
 function worst(run, list) {
   const columns = [...new Set(list.flatMap(s => (s.values || []).map(v => v[0])))];
   if (columns.length > 1 && !list.some(s => s.png)) return worstRows(list, columns);
-  return make('div', { class: columns.length ? 'worst texts' : 'worst' }, ...list.map(s => make('figure', judgement(s),
-    s.png ? make('img', { src: 'data:image/png;base64,' + s.png, alt: '' }) : '', ...(s.values || []).map(v => make('blockquote', {}, v[1])),
+  const image = (png, alt = '') => make('img', { src: 'data:image/png;base64,' + png, alt });
+  const pictures = s => !s.png ? '' : !s.target ? image(s.png) : make('div', { class: 'masks' }, ...[['image', s.png], ['target', s.target], ['prediction', s.prediction]]
+    .map(([of, png]) => make('div', {}, image(png, of), of)));
+  return make('div', { class: columns.length ? 'worst texts' : list.some(s => s.target) ? 'worst masked' : 'worst' }, ...list.map(s => make('figure', judgement(s), pictures(s), ...(s.values || []).map(v => make('blockquote', {}, v[1])),
     make('figcaption', {}, s.text, make('br'), make('span', { class: 'soft' }, place(s))))));
+}
+// The colours of the classes in masks: at most a class for each.
+function maskLegend(run, judged) {
+  const n = (judged.confusion || []).length;
+  return judged.worst.some(s => s.target) && n <= MASKS.length ? MASKS.slice(0, n).flatMap((c, k) => [make('i', { class: 'swatch', style: `background:${c}` }), `class ${className(run, k)}`]) : [];
 }
 function worstRows(list, columns) {
   const head = make('tr', {}, ...['loss', 'verdict', 'from'].map((t, i) => make('th', i ? { class: 'name' } : {}, t)), ...columns.map(c => make('th', {}, c)));
@@ -242,15 +255,17 @@ function whole(run) {
   if (run.rows.length) put(make('h2', {}, 'Epochs and evaluations'), rows(run));
   for (const of of ['eval', 'train']) {
     const counts = run.tables[`${of}_confusion-matrix`] || of === 'eval' && run.evaluation && run.evaluation.confusion, list = run.tables[`${of}_per-class`];
-    if (counts) { put(make('h2', {}, 'Which classes are taken for which'), ...matrix(run, counts)); break; }
-    if (list) { put(make('h2', {}, 'Classes'), perClass(list)); break; }
+    if (counts) { put(make('h2', {}, 'Confusion matrix'), ...matrix(run, counts)); break; }
+    if (list) { put(make('h2', {}, BY_CLASS), perClass(list)); break; }
   }
+  if (run.texts.length) put(make('h2', {}, 'Texts that the model wrote'), make('div', { class: 'worst texts' }, ...run.texts.slice().reverse().map(t => make('figure', {},
+    make('blockquote', {}, t.sample), make('figcaption', { class: 'soft' }, `after step ${short(t.step)}`)))));
   const judged = run.evaluation;
   if (judged && judged.residuals) put(make('h2', {}, 'Predictions beside targets'), residuals(judged.residuals));
   if (judged && judged.worst.length)
     put(make('h2', {}, 'Samples with the highest loss'), make('p', { class: 'soft' }, `${short(judged.worst.length)} of ${short(judged.samples)} ` +
-      `validation samples at step ${short(judged.step)}${judged.samples < judged.of ? ` (the validation has ${short(judged.of)}, the others were not judged)` : ''}` +
-      `${counted(judged.worst)}.`), worst(run, judged.worst));
+      `validation samples at step ${short(judged.step)}${judged.samples < judged.of ? ` (of ${short(judged.of)} in the validation set)` : ''}` +
+      `${counted(judged.worst)}.`, ...maskLegend(run, judged)), worst(run, judged.worst));
   put(make('h2', {}, 'The run'), text(run.summary));
   const given = Object.entries(run.arguments).map(([k, v]) => `--${k}${v === true ? '' : ' ' + [].concat(v).join(' --' + k + ' ')}`);
   put(make('h2', {}, 'Arguments'), text([...run.positional, ...given]));

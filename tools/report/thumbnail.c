@@ -8,7 +8,7 @@
 
 #include "tools/tensor_number.h"
 
-enum { MOST_SIDE = 64 };
+enum { MOST_SIDE = 64, N_COLOURS = 8 };
 
 /* RFC 4648; NULL: out of memory. */
 static char *encode_base64(const uint8_t *bytes, size_t n)
@@ -49,31 +49,72 @@ static void draw(uint8_t *pixel, int width, int height, const dpx_tensor *t, int
             }
 }
 
+/* The sizes of a picture whose longer side has at most MOST_SIDE pixels. */
+static png_image image_of(int64_t height, int64_t width, png_uint_32 format)
+{
+    png_image image = { .version = PNG_IMAGE_VERSION, .format = format };
+    int64_t longer = height > width ? height : width;
+
+    longer = longer < MOST_SIDE ? MOST_SIDE : longer;
+    image.height = (png_uint_32)(height * MOST_SIDE / longer);
+    image.width = (png_uint_32)(width * MOST_SIDE / longer);
+    image.height += !image.height;
+    image.width += !image.width;
+    return image;
+}
+
+/* Writes pixels as a file in base64. */
+static Status write_png(char **out, png_image *image, const uint8_t *pixel)
+{
+    png_alloc_size_t bytes = 0;
+    uint8_t *file = NULL;
+
+    if (png_image_write_get_memory_size(*image, bytes, 0, pixel, 0, NULL) && (file = malloc(bytes)) &&
+        png_image_write_to_memory(image, file, &bytes, 0, pixel, 0, NULL))
+        *out = encode_base64(file, bytes);
+    free(file);
+    return *out ? ST_OK : FAIL_NOMEM();
+}
+
 Status thumbnail_base64(char **out, const dpx_tensor *t, int64_t at)
 {
     const bool known = t->dtype == DPX_FLOAT32 || t->dtype == DPX_FLOAT64 || t->dtype == DPX_UINT8;
-    png_image image = { .version = PNG_IMAGE_VERSION };
-    int64_t longer;
-    png_alloc_size_t bytes = 0;
-    uint8_t *pixel, *file = NULL;
+    png_image image;
+    uint8_t *pixel;
+    Status st;
 
     *out = NULL;
     if (!known || t->rank != 4 || (t->dim[1] != 1 && t->dim[1] != 3) || t->dim[2] < 2 || t->dim[3] < 2)
         return ST_OK;
-    longer = t->dim[2] > t->dim[3] ? t->dim[2] : t->dim[3];
-    longer = longer < MOST_SIDE ? MOST_SIDE : longer;
-    image.height = (png_uint_32)(t->dim[2] * MOST_SIDE / longer);
-    image.width = (png_uint_32)(t->dim[3] * MOST_SIDE / longer);
-    image.height += !image.height;
-    image.width += !image.width;
-    image.format = t->dim[1] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+    image = image_of(t->dim[2], t->dim[3], t->dim[1] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB);
     if (!(pixel = malloc(PNG_IMAGE_SIZE(image))))
         return FAIL_NOMEM();
     draw(pixel, (int)image.width, (int)image.height, t, at);
-    if (png_image_write_get_memory_size(image, bytes, 0, pixel, 0, NULL) && (file = malloc(bytes)) &&
-        png_image_write_to_memory(&image, file, &bytes, 0, pixel, 0, NULL))
-        *out = encode_base64(file, bytes);
-    free(file);
+    st = write_png(out, &image, pixel);
     free(pixel);
-    return *out ? ST_OK : FAIL_NOMEM();
+    return st;
+}
+
+Status thumbnail_of_classes(char **out, const uint8_t *class_of, int64_t height, int64_t width)
+{
+    static const uint8_t colour[N_COLOURS][3] = { { 43, 47, 58 },    { 110, 160, 255 }, { 255, 154, 92 },
+                                                  { 105, 209, 127 }, { 214, 140, 240 }, { 232, 192, 74 },
+                                                  { 76, 196, 216 },  { 255, 133, 177 } };
+    png_image image = image_of(height, width, PNG_FORMAT_RGB);
+    uint8_t *pixel = malloc(PNG_IMAGE_SIZE(image));
+    Status st;
+
+    *out = NULL;
+    if (!pixel)
+        return FAIL_NOMEM();
+    for (int64_t y = 0; y < image.height; y++)
+        for (int64_t x = 0; x < image.width; x++) {
+            const uint8_t c = class_of[y * height / image.height * width + x * width / image.width];
+
+            for (int k = 0; k < 3; k++)
+                pixel[(y * image.width + x) * 3 + k] = c == NO_CLASS ? 255 : colour[c % N_COLOURS][k];
+        }
+    st = write_png(out, &image, pixel);
+    free(pixel);
+    return st;
 }

@@ -10,4 +10,9 @@
  * image. */
 Status thumbnail_base64(char **out, const dpx_tensor *images, int64_t at) CHECKED;
 
+enum { NO_CLASS = 255 }; /* of a pixel that does not count */
+/* Draws a mask [height][width] of classes, each in a colour of its own: eight in turn, those of report.js; pixels of
+ * NO_CLASS are white. */
+Status thumbnail_of_classes(char **out, const uint8_t *class_of, int64_t height, int64_t width) CHECKED;
+
 #endif

@@ -617,3 +617,16 @@ Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const Metrics *mea
     free(line);
     return st;
 }
+
+Status run_dir_log_text(RunDir *r, int64_t step, const char *text)
+{
+    JsonWriter w = { .to = r->metrics, .compact = true };
+
+    if (!r->metrics)
+        return ST_OK;
+    json_open(&w, NULL, '{');
+    json_write_int(&w, "step", step);
+    json_write_string(&w, "sample", text);
+    json_close(&w);
+    return flush(r);
+}

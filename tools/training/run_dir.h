@@ -61,5 +61,7 @@ typedef struct {
 Status run_dir_log_step(RunDir *r, const dpx_trainer *t, const dpx_result *result, int64_t epoch, double ms,
                         const RunRead *read, const Metrics *trained, const Dataset *data) CHECKED;
 Status run_dir_log_eval(RunDir *r, int64_t step, double loss, const Metrics *measured, const Dataset *data) CHECKED;
+/* Writes a line of metrics.jsonl with a text that the model wrote after `step`: {"step":500,"sample":"..."}. */
+Status run_dir_log_text(RunDir *r, int64_t step, const char *text) CHECKED;
 
 #endif

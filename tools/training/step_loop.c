@@ -120,10 +120,10 @@ static Status finish_step(Run *r, const dpx_result *result)
                     r->step, shown_number(result->loss));
     TRY(check_scales(r, result));
     progress_step(&r->progress, r->step, r->steps, result->loss, result->samples);
+    if (r->sample_every && r->step % r->sample_every == 0)
+        write_sample(r); /* before the evaluation, which a resumed run may do anew, and which writes the report */
     if (r->eval_every && r->step % r->eval_every == 0)
         TRY(judge_and_observe(r, false));
-    if (r->sample_every && r->step % r->sample_every == 0)
-        write_sample(r);
     r->save_due |= r->save_steps && r->step % r->save_steps == 0;
     return r->save_due && r->step == r->begun && !ends_epoch(r) && r->step < r->steps ? save(r) : ST_OK;
 }

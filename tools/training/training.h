@@ -174,7 +174,8 @@ Status write_report(Run *r, bool end) CHECKED;
 
 /* Prepares --sample-every, if it is given.  E_INVALID: the model takes no tokens, or gives no scores of them. */
 Status open_sampler(Run *r) CHECKED;
-/* Prints a text that the model writes behind --sample-prompt; where it cannot, warns and writes none from here on. */
+/* Logs and prints a text that the model writes behind --sample-prompt; where it cannot, warns and writes none from here
+ * on. */
 void write_sample(Run *r);
 
 /* ---- judge.c ---- */

@@ -51,14 +51,19 @@ Status open_sampler(Run *r)
         "--sample-every");
 }
 
-/* Prints the text of the tokens. */
+/* Logs the text of the tokens, and prints it unless the run is --quiet.  Bytes of 0, which a byte model may write,
+ * become bytes that are not UTF-8. */
 static Status print_text(Run *r, const TokenIds *ids)
 {
     TextBuffer text = { 0 };
-    const Status st = decode_tokens(&text, r->tokenizer, ids->id, ids->n);
+    Status st = decode_tokens(&text, r->tokenizer, ids->id, ids->n);
 
-    if (!st)
-        progress_line(&r->progress, "step %" PRId64 ", the model writes:\n%.*s", r->step, (int)text.n, text.text);
+    for (size_t i = 0; i < text.n && !st; i++)
+        text.text[i] = (char)(text.text[i] ? text.text[i] : '\xff');
+    st = st ? st : text_add(&text, "", 1);
+    st = st ? st : run_dir_log_text(&r->dir, r->step, text.text);
+    if (!st && !r->progress.quiet)
+        progress_line(&r->progress, "step %" PRId64 ", the model writes:\n%s", r->step, text.text);
     free(text.text);
     return st;
 }
@@ -82,7 +87,7 @@ static Status write_text(Run *r)
 
 void write_sample(Run *r)
 {
-    if (r->progress.quiet)
+    if (r->progress.quiet && !r->dir.metrics)
         return;
     progress_pause(&r->progress);
     if (write_text(r)) {
