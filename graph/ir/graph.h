@@ -92,7 +92,7 @@ typedef struct {
     bool ordered : 1;   /* the same: its numbers or rows refer to samples by position, so samples keep their order */
     bool trainable : 1; /* V_STATE: a parameter that the optimizer updates */
     bool undecayed : 1; /* the same, without weight decay */
-    uint8_t matrix : 2; /* the same: MatrixKind (graph/recipes/optimizer.h) */
+    uint8_t matrix : 2; /* the same: MatrixKind (graph/ir/op.h) */
     bool member : 1;    /* V_INPUT: NAME.0, NAME.1, ... of an input NAME of the file that is a sequence */
     bool transient : 1; /* V_STATE: not part of a checkpoint (gradient accumulators) */
     bool tied : 1;      /* V_CONST of a model: the same parameter as another constant, which its readers now read */

@@ -114,6 +114,23 @@ enum {
     SAME_ANY = 15
 };
 
+/* A matrix, or several behind one another, and where its layer's outputs lie. */
+typedef enum {
+    MATRIX_NONE,   /* no matrix, an embedding, or a weight of the last layer */
+    MATRIX_OUT_IN, /* [..., out, in] */
+    MATRIX_IN_OUT, /* [..., in, out] */
+    MATRIX_FLAT    /* [out, in, spatial...] of a convolution: a matrix [out, all others] */
+} MatrixKind;
+
+/* What becomes of the rows and columns of matrices, the last two axes of inputs that output 0 consists of (op_moves).
+ */
+enum {
+    ROWS_LOST,    /* anything else */
+    ROWS_KEPT,    /* whole rows or columns, each in its axis */
+    ROWS_SHAPED,  /* the same if the last two dimensions are */
+    ROWS_PERMUTED /* axes go where the attribute `perm` says */
+};
+
 /* Integers in [low, high). */
 typedef struct {
     int64_t low, high;
@@ -161,6 +178,7 @@ struct OpDef {
                          * by the inputs that have no bit */
     uint8_t picks; /* bit i: like `moves`, but chosen by the order of the elements, too: an increasing function may be
                     * applied before or behind (max-pooling) */
+    uint8_t rows;  /* ROWS_ */
     /* One output, whose elements depend only on the elements of the inputs at the same place, after all inputs are
      * broadcast to the output's shape as in NumPy. */
     bool elementwise;
@@ -202,6 +220,9 @@ struct OpDef {
     Status (*place)(Placement *);
     /* Optional, for reports: floating-point operations, 2 for each multiply-add; NULL: elements of output 0. */
     int64_t (*flops)(const Graph *, const Node *);
+    /* Optional: the matrix at input i by which a layer multiplies what comes from the layer before.  NULL: there is
+     * none. */
+    MatrixKind (*matrix_in)(const Node *, int i);
     /* Optional: sets the node's mode.  The caller cares for running statistics and types. */
     Status (*train)(Graph *, Node *, const TrainMode *);
     /* Is the node in training mode, by its file or by `train`?  NULL: it has no mode. */

@@ -75,8 +75,8 @@ static Status cast_place(Placement *p)
 #define ROUNDING \
     { "saturate", A_INT, .i = 1 }, { "round_mode", A_STRING, .s = "up", .words = "up down nearest" }
 
-DEFINE_OP(Cast, .same = SAME_TYPED, .precision = PREC_OWN, .elementwise = true, .since = 13, .from = 6, .in_min = 1,
-          .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED | DTYPES_TEXT,
+DEFINE_OP(Cast, .same = SAME_TYPED, .rows = ROWS_KEPT, .precision = PREC_OWN, .elementwise = true, .since = 13,
+          .from = 6, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .dtypes = DTYPES_STORED | DTYPES_TEXT,
           .attrs = (const AttrDecl[]){ { "to", A_INT, .rule = ATTR_REQUIRED, .range = R_HELD }, ROUNDING, { 0 } },
           .doc = "y = (to) x", .import = cast_import, .respell = cast_respell, .infer = cast_infer, .grad = cast_grad,
           .place = cast_place);

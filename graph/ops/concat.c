@@ -90,8 +90,9 @@ static Status place_concat(Placement *p)
     return ST_OK;
 }
 
-DEFINE_OP(Concat, .moves = 255, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1, .in_max = -1, .out_min = 1,
-          .out_max = 1, .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
+DEFINE_OP(Concat, .moves = 255, .rows = ROWS_KEPT, .layout = LAYOUT_ANY, .since = 13, .from = 4, .in_min = 1,
+          .in_max = -1, .out_min = 1, .out_max = 1,
+          .attrs = (const AttrDecl[]){ { "axis", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS }, { 0 } },
           .import = import_concat, .infer = infer_concat, .grad = grad_concat, .place = place_concat,
           .doc = "inputs joined along an axis");
 
@@ -192,7 +193,8 @@ static bool strided_split(const Graph *g, const Node *n, int o, Strided *s)
     return strided_slice(s, axis, start, 1, value(g, n->out[o])->shape->dim[axis]);
 }
 
-DEFINE_OP(Split, .moves = 1, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = -1,
+DEFINE_OP(Split, .moves = 1, .rows = ROWS_KEPT, .layout = LAYOUT_ANY, .since = 18, .in_min = 1, .in_max = 2,
+          .out_min = 1, .out_max = -1,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "num_outputs", A_INT, .range = R_NATURAL },
                                        { 0 } },
@@ -312,10 +314,10 @@ static bool strided_of_slice(const Graph *g, const Node *n, int o, Strided *s)
     return true;
 }
 
-DEFINE_OP(Slice, .moves = 1, .flags = OPF_SELECTS, .takes_rows = takes_rows_slice, .layout = LAYOUT_ANY, .since = 13,
-          .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1, .import = import_slice,
-          .respell = respell_slice, .infer = infer_slice, .grad = grad_slice, .strided = strided_of_slice,
-          .place = place_slice, .doc = "x[start:end:step] along axes");
+DEFINE_OP(Slice, .moves = 1, .rows = ROWS_KEPT, .flags = OPF_SELECTS, .takes_rows = takes_rows_slice,
+          .layout = LAYOUT_ANY, .since = 13, .from = 10, .in_min = 3, .in_max = 5, .out_min = 1, .out_max = 1,
+          .import = import_slice, .respell = respell_slice, .infer = infer_slice, .grad = grad_slice,
+          .strided = strided_of_slice, .place = place_slice, .doc = "x[start:end:step] along axes");
 
 static Status infer_slice_grad(Graph *g, Node *n)
 {

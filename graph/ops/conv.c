@@ -528,9 +528,16 @@ static Status standard_grad_weight(Graph *g, Node *n)
 
 static const AttrDecl conv_attrs[] = { WINDOW_ATTRS, AUTO_PAD, { "kernel_shape", A_INTS, .range = R_STEPS }, { 0 } };
 
+static MatrixKind filter_matrix(const Node *n, int i)
+{
+    (void)n;
+    return i == 1 ? MATRIX_FLAT : MATRIX_NONE;
+}
+
 DEFINE_OP(Conv, .layout = LAYOUT_LIKES, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .since = 11, .from = 1,
           .in_min = 2, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs,
-          .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = conv_flops);
+          .doc = "convolution", .infer = infer_conv, .grad = grad_conv, .place = place_conv, .flops = conv_flops,
+          .matrix_in = filter_matrix);
 
 DEFINE_OP(ConvRelu, .layout = LAYOUT_LIKES, .filter_in = 2, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 4,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_FLOAT, .attrs = conv_attrs, .doc = "max(0, Conv(x, w, b) + z)",
@@ -560,4 +567,5 @@ DEFINE_OP(ConvTranspose, .filter_in = 2, .precision = PREC_LOW, .param_in = 6, .
                                        { "output_shape", A_INTS, .range = R_SIZES },
                                        { "spatial", A_INTS, .rule = ATTR_OURS, .range = R_SIZES },
                                        { 0 } },
-          .doc = "transposed convolution", .infer = infer_transpose, .lower = lower_transpose, .place = place_conv);
+          .doc = "transposed convolution", .infer = infer_transpose, .lower = lower_transpose, .place = place_conv,
+          .matrix_in = filter_matrix);

@@ -94,10 +94,10 @@ static bool strided_transpose(const Graph *g, const Node *n, int o, Strided *s)
     return strided_permute(s, node_ints(n, "perm", &count));
 }
 
-DEFINE_OP(Transpose, .moves = 1, .blocks = BLOCKS_PASS, .since = 13, .from = 1, .in_min = 1, .in_max = 1, .out_min = 1,
-          .out_max = 1, .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } },
-          .infer = infer_transpose, .grad = grad_transpose, .strided = strided_transpose, .place = place_transpose,
-          .doc = "axes permuted");
+DEFINE_OP(Transpose, .moves = 1, .rows = ROWS_PERMUTED, .blocks = BLOCKS_PASS, .since = 13, .from = 1, .in_min = 1,
+          .in_max = 1, .out_min = 1, .out_max = 1,
+          .attrs = (const AttrDecl[]){ { "perm", A_INTS, .range = R_PERM }, { 0 } }, .infer = infer_transpose,
+          .grad = grad_transpose, .strided = strided_transpose, .place = place_transpose, .doc = "axes permuted");
 
 /* ---- Tile ---- */
 

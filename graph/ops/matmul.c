@@ -359,9 +359,16 @@ static Status matmul_standard(Graph *g, Node *n)
 #define DTYPES_PRODUCT \
     (DTYPES_FLOAT | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64) | DTYPE_BIT(DT_UINT32) | DTYPE_BIT(DT_UINT64))
 
+static MatrixKind product_matrix(const Node *n, int i)
+{
+    (void)n;
+    return i ? MATRIX_IN_OUT : MATRIX_OUT_IN;
+}
+
 DEFINE_OP(MatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 3, .since = 13, .from = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT, .doc = "matrix product of numpy",
-          .infer = infer_product, .grad = grad_product, .place = place_product, .flops = matmul_flops);
+          .infer = infer_product, .grad = grad_product, .place = place_product, .flops = matmul_flops,
+          .matrix_in = product_matrix);
 
 DEFINE_OP(BatchMatMul, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
@@ -384,8 +391,15 @@ static Status import_gemm(Graph *g, Node *n, int opset)
     return g->status;
 }
 
+static MatrixKind gemm_matrix(const Node *n, int i)
+{
+    if (i > 1)
+        return MATRIX_NONE;
+    return (node_int(n, i ? "transB" : "transA") != 0) == (i == 1) ? MATRIX_OUT_IN : MATRIX_IN_OUT;
+}
+
 DEFINE_OP(Gemm, .blocks = BLOCKS_PASS, .precision = PREC_LOW, .param_in = 7, .since = 13, .from = 11, .in_min = 2,
           .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_PRODUCT,
           .attrs = (const AttrDecl[]){ TRANS_ATTRS, { "beta", A_FLOAT, .f = 1 }, { 0 } },
           .doc = "alpha * op(A) op(B) + beta * C", .import = import_gemm, .respell = respell_gemm, .infer = infer_gemm,
-          .grad = grad_gemm, .place = place_gemm, .flops = matmul_flops);
+          .grad = grad_gemm, .place = place_gemm, .flops = matmul_flops, .matrix_in = gemm_matrix);

@@ -472,6 +472,12 @@ static int64_t length_range(const Graph *g, const Node *n, int i)
     return in_value(g, n, REC_X)->shape->dim[is_batch_first(n)] + 1;
 }
 
+static MatrixKind cell_matrix(const Node *n, int i)
+{
+    (void)n;
+    return i == REC_W || i == REC_R ? MATRIX_OUT_IN : MATRIX_NONE;
+}
+
 #define HOW                                                                              \
     { "direction", A_STRING, .s = "forward", .words = "forward reverse bidirectional" }, \
         { "activations", A_STRINGS, .i = 0 }, { "activation_alpha", A_FLOATS, .i = 0 },  \
@@ -492,7 +498,7 @@ static int64_t length_range(const Graph *g, const Node *n, int i)
 #define ONNX                                                                                            \
     .precision = PREC_WIDE, .since = 22, .from = 14, .in_min = 3, .out_min = 0, .dtypes = DTYPES_FLOAT, \
     .import = recurrent_import, .respell = respell, .infer = infer_onnx, .lower = recurrent_lower,      \
-    .index_range = length_range
+    .index_range = length_range, .matrix_in = cell_matrix
 
 DEFINE_OP(RNN, ONNX, .param_in = 14, .in_max = 6, .out_max = 2, .attrs = (const AttrDecl[]){ HOW, FILE_ONLY, { 0 } },
           .doc = "H = f(W x + R H' + B), step by step");
@@ -511,7 +517,7 @@ static const AttrDecl own_attrs[] = {
     .place = recurrent_place, .flops = recurrent_flops, .index_range = length_range
 
 DEFINE_OP(Recurrent, OWN, .param_in = 142, .in_min = 3, .in_max = 8, .out_min = 4, .out_max = 4,
-          .infer = recurrent_infer, .standard = recurrent_standard, .grad = recurrent_grad,
+          .infer = recurrent_infer, .standard = recurrent_standard, .grad = recurrent_grad, .matrix_in = cell_matrix,
           .doc = "RNN, GRU or LSTM, and what the gradient needs of it");
 
 DEFINE_OP(RecurrentGrad, OWN, .in_min = 3, .in_max = RECG_INPUTS, .out_min = RECG_OUTPUTS, .out_max = RECG_OUTPUTS,

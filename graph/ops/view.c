@@ -233,15 +233,15 @@ static Status place_unsqueeze(Placement *p)
     return place_moved(p, to, "");
 }
 
-DEFINE_OP(Squeeze, .same = SAME_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 1,
-          .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes,
-          .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze, .place = place_squeeze,
-          .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
+DEFINE_OP(Squeeze, .same = SAME_SHAPED, .rows = ROWS_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13,
+          .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+          .import = import_axes, .respell = respell_axes, .infer = infer_squeeze, .grad = grad_squeeze,
+          .place = place_squeeze, .doc = "x without the dimensions of 1 named by axes (all of them when absent)");
 
-DEFINE_OP(Unsqueeze, .same = SAME_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .in_min = 2,
-          .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 }, .import = import_axes,
-          .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze, .place = place_unsqueeze,
-          .doc = "x with dimensions of 1 at axes of the result");
+DEFINE_OP(Unsqueeze, .same = SAME_SHAPED, .rows = ROWS_SHAPED, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13,
+          .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+          .import = import_axes, .respell = respell_axes, .infer = infer_unsqueeze, .grad = grad_unsqueeze,
+          .place = place_unsqueeze, .doc = "x with dimensions of 1 at axes of the result");
 
 /* ---- Identity ---- */
 
@@ -253,8 +253,8 @@ static Status grad_identity(Grad *gr)
     return gr->g->status;
 }
 
-DEFINE_OP(Identity, .same = SAME_TENSOR, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13, .from = 1,
-          .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
+DEFINE_OP(Identity, .same = SAME_TENSOR, .rows = ROWS_KEPT, .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = 13,
+          .from = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1, .flags = OPF_VIEW, .inplace = { 1 },
           .infer = infer_identity, .grad = grad_identity, .place = place_linear, .doc = "x");
 
 /* ---- StopGradient ---- */

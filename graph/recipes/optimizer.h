@@ -53,15 +53,6 @@ typedef struct {
     const void *settings; /* for it */
 } UpdateRule;
 
-/* A matrix, or several behind one another, and where its layer's outputs lie.  passes/model/hidden_matrices.c sets it
- * for the parameters of optimizers with `.others`. */
-typedef enum {
-    MATRIX_NONE,   /* no matrix, an embedding, or a weight of the last layer */
-    MATRIX_OUT_IN, /* [..., out, in] */
-    MATRIX_IN_OUT, /* [..., in, out] */
-    MATRIX_FLAT    /* [out, in, spatial...] of a convolution: a matrix [out, all others] */
-} MatrixKind;
-
 typedef struct {
     Recipe recipe;
     void (*formula)(UpdateRule *f, const void *settings); /* failure is sticky in f->o->g or f->g */

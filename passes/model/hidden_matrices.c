@@ -3,42 +3,19 @@
  *
  * A layer is a last one if no other layer follows on a path to an output.  A parameter that anything else reads as
  * well, such as an embedding that is also the last layer's weight, is no hidden matrix. */
-#include "graph/ops/cast.gen.h"
-#include "graph/ops/concat.gen.h"
-#include "graph/ops/conv.gen.h"
-#include "graph/ops/layout.gen.h"
-#include "graph/ops/matmul.gen.h"
-#include "graph/ops/recurrent.gen.h"
-#include "graph/ops/view.gen.h"
-#include "graph/recipes/optimizer.h"
+#include "graph/ir/op.h"
 #include "passes/model/parameters.h"
 
 enum { OTHER_USE = MATRIX_FLAT + 1 };
 
-/* The matrix that a layer reads at input k. */
-static MatrixKind layer_matrix(const Node *n, int k)
-{
-    if (n->op == &op_MatMul)
-        return k ? MATRIX_IN_OUT : MATRIX_OUT_IN;
-    if (n->op == &op_Gemm && k < 2)
-        return (node_int(n, k ? "transB" : "transA") != 0) == (k == 1) ? MATRIX_OUT_IN : MATRIX_IN_OUT;
-    if (n->op == &op_Conv || n->op == &op_ConvTranspose)
-        return k == 1 ? MATRIX_FLAT : MATRIX_NONE;
-    if (n->op == &op_RNN || n->op == &op_GRU || n->op == &op_LSTM || n->op == &op_Recurrent)
-        return k == 1 || k == 2 ? MATRIX_OUT_IN : MATRIX_NONE;
-    return MATRIX_NONE;
-}
-
 /* Do the outputs consist of rows or columns of the inputs, whole and in their places? */
-static bool keeps_axes(const Graph *g, const Node *n)
+static bool keeps_rows(const Graph *g, const Node *n)
 {
     const Shape *x = in_value(g, n, 0)->shape, *y = value(g, n->out[0])->shape;
 
-    if (n->op == &op_Unsqueeze || n->op == &op_Squeeze)
-        return x->rank > 1 && y->rank > 1 && x->dim[x->rank - 1] == y->dim[y->rank - 1] &&
-               x->dim[x->rank - 2] == y->dim[y->rank - 2];
-    return n->op == &op_Identity || n->op == &op_Cast || n->op == &op_Slice || n->op == &op_Split ||
-           n->op == &op_Concat;
+    return n->op->rows == ROWS_KEPT ||
+           (n->op->rows == ROWS_SHAPED && x->rank > 1 && y->rank > 1 && x->dim[x->rank - 1] == y->dim[y->rank - 1] &&
+            x->dim[x->rank - 2] == y->dim[y->rank - 2]);
 }
 
 /* The use of node n's input when its output is used as `kind`. */
@@ -47,9 +24,9 @@ static int behind(const Graph *g, const Node *n, int kind)
     int rank = in_value(g, n, 0)->shape->rank, count;
     const int64_t *perm;
 
-    if (keeps_axes(g, n))
+    if (keeps_rows(g, n))
         return kind;
-    if (n->op != &op_Transpose || kind == MATRIX_FLAT || kind == OTHER_USE || rank < 2)
+    if (n->op->rows != ROWS_PERMUTED || kind == MATRIX_FLAT || kind == OTHER_USE || rank < 2)
         return OTHER_USE;
     perm = node_ints(n, "perm", &count);
     for (int i = 0; i < rank - 2; i++)
@@ -74,13 +51,13 @@ static bool note_node(uint8_t *kind, const Reach *r, const Node *n, bool last)
             use = join_uses(use, kind[n->out[k].i]);
         }
     for (int k = 0; k < n->n_in; k++) {
-        const MatrixKind of = layer_matrix(n, k);
+        const MatrixKind of = n->op->matrix_in ? n->op->matrix_in(n, k) : MATRIX_NONE;
 
         if (!has_value(n->in[k]) || !r->constant[n->in[k].i])
             continue;
         layer |= of != MATRIX_NONE;
         kind[n->in[k].i] =
-            join_uses(kind[n->in[k].i], constant ? (k && n->op != &op_Concat ? OTHER_USE : behind(r->g, n, use))
+            join_uses(kind[n->in[k].i], constant ? (op_moves(n->op, k) ? behind(r->g, n, use) : OTHER_USE)
                                         : of == MATRIX_NONE || last ? OTHER_USE
                                                                     : (int)of);
     }

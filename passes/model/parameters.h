@@ -47,7 +47,7 @@ Status reach_find(Reach *r, const Graph *g, Arena *a) CHECKED;
 Status parameter_kinds(unsigned char **out, const Reach *r, Arena *a) CHECKED;
 
 /* ---- hidden_matrices.c ---- */
-/* MatrixKind (graph/recipes/optimizer.h) of each value, by its id. */
+/* MatrixKind (graph/ir/op.h) of each value, by its id. */
 Status hidden_matrices_find(uint8_t **out, const Reach *r, Arena *a) CHECKED;
 
 /* ---- batch_norm_formula.c ---- */
