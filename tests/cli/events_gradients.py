@@ -3,6 +3,7 @@
     events_gradients.py torch       prints tests/cli/events_gradients.txt: NAME, count, least, greatest, sum, sum of squares of the gradient
                                     by each parameter of models/mlp.onnx in the last of STEPS steps of SGD in float64 (PyTorch)
     events_gradients.py compare RUN the last histograms of the run's events are those
+    events_gradients.py same A B    two runs have the same histograms of weights and gradients, but for rounding of sums
 """
 import sys
 
@@ -43,4 +44,19 @@ def compare(run):
         assert sum(h.bucket) == h.num and h.bucket_limit[-1] == h.max
 
 
-compare(sys.argv[2]) if sys.argv[1] == "compare" else torch_gradients()
+def same(*runs):
+    import numpy as np
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    a, b = (EventAccumulator(f"{run}/tensorboard", size_guidance={"histograms": 0}).Reload() for run in runs)
+    tags = a.Tags()["histograms"]
+    assert tags == b.Tags()["histograms"] and {t.split("/")[0] for t in tags} == {"weights", "gradients"}, (tags, b.Tags())
+    for tag in tags:
+        x, y = a.Histograms(tag), b.Histograms(tag)
+        assert [p.step for p in x] == [p.step for p in y], tag
+        for p, q in zip(x, y):
+            p, q = p.histogram_value, q.histogram_value
+            near = 1e-12 * np.sqrt(p.sum_squares * p.num)
+            assert p.bucket == q.bucket and np.allclose([p.min, p.max, p.sum, p.sum_squares], [q.min, q.max, q.sum, q.sum_squares], 1e-12, near), (tag, p, q)
+
+
+{"compare": compare, "same": same, "torch": torch_gradients}[sys.argv[1]](*sys.argv[2:])

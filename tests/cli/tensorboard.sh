@@ -18,6 +18,7 @@ check "and no events" test ! -e "$DIR/plain/tensorboard"
 # ---- gradients, beside PyTorch's ----
 gradients=(models/mlp.onnx --data $data --loss cross-entropy --optimizer sgd --momentum 0 --lr 0.1 --batch-size 10 --no-shuffle --dtype float64
     --steps 3 --threads 1 --quiet)
+same_histograms() { "$build/python/bin/python" -W ignore tests/cli/events_gradients.py same "$1" "$2"; }
 compare() { "$build/python/bin/python" -W ignore tests/cli/events_gradients.py compare "$1"; }
 while read -r name flag; do
     # shellcheck disable=SC2086     # several flags, or none
@@ -30,11 +31,21 @@ done <<END
 one
 clipped --clip-norm 1e9
 devices --devices cpu*2
+optimizer --devices cpu*2 --shard optimizer
+gradients --devices cpu*2 --shard gradients
+parameters --devices cpu*2 --shard parameters
 END
 check "gradients, accumulated" "$dpexec" train "${gradients[@]/#10/5}" --accumulate 2 --tensorboard --out "$DIR/accumulated"
 check "accumulated: are PyTorch's" compare "$DIR/accumulated"
 check "gradients of two processes" "$dpexec" launch -n 2 -- train "${gradients[@]}" --tensorboard --out "$DIR/processes"
 check "of both: are PyTorch's" compare "$DIR/processes"
+for what in gradients parameters; do
+    check "$what in pieces, two processes" "$dpexec" launch -n 2 -- train "${gradients[@]}" --shard $what --tensorboard --out "$DIR/pieces $what"
+    check "$what in pieces: are PyTorch's" compare "$DIR/pieces $what"
+    check "$what in pieces: distributions of whole ones" same_histograms "$DIR/processes" "$DIR/pieces $what"
+done
+check "pieces, accumulated" "$dpexec" train "${gradients[@]/#10/5}" --devices 'cpu*2' --shard gradients --accumulate 2 --tensorboard --out "$DIR/pieces accumulated"
+check "pieces, accumulated: are PyTorch's" compare "$DIR/pieces accumulated"
 check "in 16 bits" "$dpexec" train "${flags[@]}" --precision bfloat16 --epochs 1 --tensorboard --out "$DIR/narrow"
 
 fashion=tests/oracle/data/fashion.npz

@@ -20,6 +20,9 @@ Status run_events_scalar(void *user, int64_t step, const char *key, double x)
 /* Reads a parameter or its gradient into the tensor. */
 typedef dpx_status ReadParameter(dpx_trainer *t, const char *name, const dpx_tensor *out);
 
+/* With --shard no process has all of a parameter: all processes read it together, and a gradient as well. */
+static bool is_sharded(const Run *r) { return strcmp(dpx_options_get(r->args->options, "shard"), "none") != 0; }
+
 /* Logs the distribution of a parameter, or of its gradient if it has one; without an event file it is only read. */
 static Status log_parameter(Run *r, const dpx_info *of, const char *prefix, ReadParameter *read)
 {
@@ -41,12 +44,10 @@ static Status log_parameter(Run *r, const dpx_info *of, const char *prefix, Read
     return st == E_INVALID && read == dpx_trainer_gradient ? ST_OK : st; /* no loss reaches the parameter */
 }
 
-/* Logs each parameter of floats, if this process holds them whole. */
+/* Logs each parameter of floats. */
 static Status log_parameters(Run *r, const char *prefix, ReadParameter *read)
 {
-    const bool sharded = strcmp(dpx_options_get(r->args->options, "shard"), "none") != 0;
-
-    for (int i = 0; i < dpx_trainer_state_count(r->trainer) && !sharded; i++) {
+    for (int i = 0; i < dpx_trainer_state_count(r->trainer); i++) {
         dpx_info info;
 
         TRY((Status)dpx_trainer_state_info(r->trainer, i, &info));
@@ -127,7 +128,8 @@ Status run_events_gradients(Run *r)
         return ST_OK;
     if (r->has_dir)
         TRY(run_events_open(r));
-    return log_parameters(r, "gradients", dpx_trainer_gradient);
+    TRY(log_parameters(r, "gradients", dpx_trainer_gradient));
+    return is_sharded(r) ? log_parameters(r, "weights", dpx_trainer_get_state) : ST_OK;
 }
 
 Status run_events_write(Run *r, bool end)
@@ -135,7 +137,8 @@ Status run_events_write(Run *r, bool end)
     if (!r->events)
         return ST_OK;
     if (r->logged != r->step && (end || r->eval_step == r->step)) {
-        TRY(log_parameters(r, "weights", dpx_trainer_get_state));
+        if (!is_sharded(r)) /* else run_events_gradients has */
+            TRY(log_parameters(r, "weights", dpx_trainer_get_state));
         TRY(log_images(r));
         r->logged = r->step;
     }

@@ -156,9 +156,11 @@ Status run_events_open(Run *r) CHECKED;
 Status run_events_scalar(void *user, int64_t step, const char *key, double x) CHECKED;
 /* With --tensorboard, before each batch: whether the gradients of the step that begins are `due` to be logged. */
 Status run_events_keep(Run *r, bool due) CHECKED;
-/* Logs the gradients of the step whose result was taken, if they were due.  All processes call it. */
+/* Logs the gradients of the step whose result was taken, if they were due; with --shard the weights, too.  All
+ * processes call it. */
 Status run_events_gradients(Run *r) CHECKED;
-/* Logs the weights after an evaluation and at the `end`, and the worst images of the evaluation. */
+/* Logs the weights after an evaluation and at the `end`, unless --shard is given, and the worst images of the
+ * evaluation. */
 Status run_events_write(Run *r, bool end) CHECKED;
 
 /* ---- write_report.c ---- */
