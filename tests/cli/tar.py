@@ -104,3 +104,28 @@ sparse = tarfile.TarInfo("000000.jpg")
 sparse.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,100,4000,100", "GNU.sparse.size": "8192"}
 sparse.size = 200
 (folder / "sparse.tar").write_bytes(sparse.tobuf(tarfile.PAX_FORMAT) + bytes(512 + 1024))
+
+# Masks: the same files in folders and in shards, in which the image's key is png or jpg.
+drawn = {}
+exec(pathlib.Path("docs/tutorial/segmentation.py").read_text().removesuffix("main()\n"), drawn)
+rng = np.random.default_rng(3)
+png, masks = drawn["png"], []
+for of in "photos", "masks", "values":
+    (folder / of).mkdir()
+for i in range(12):
+    image, mask = (a[:36, :40] for a in drawn["draw"](rng))
+    spread = png((mask * 64).astype("u1"), drawn["COLOURS"] * 64)
+    mask = mask.copy()
+    mask[:3, 5:9] = 255
+    files = png(image), png(mask, drawn["COLOURS"] * 64), spread
+    for of, data in zip(("photos", "masks", "values"), files):
+        (folder / of / f"{i:02d}.png").write_bytes(data)
+    masks.append(files)
+(folder / "pixels.txt").write_text("\n".join(drawn["CLASSES"]) + "\n")
+seg = [[(f"photos/{i:02d}.png", m[0]), (f"photos/{i:02d}.seg.png", m[1])] for i, m in enumerate(masks)]
+pack("seg.tar", sum(seg, []))
+pack("pair.tar", sum([[(f"{i:02d}.JPG", m[0]), (f"{i:02d}.png", m[1])] for i, m in enumerate(masks)], []))
+pack("values.tar", sum([[(f"{i:02d}.jpg", m[0]), (f"{i:02d}.png", m[2])] for i, m in enumerate(masks)], []))
+pack("lacks_mask.tar", [("1.png", masks[0][0]), ("1.seg.png", masks[0][1]), ("2.png", masks[1][0])])
+pack("no_mask.tar", [("1.png", masks[0][0]), ("1.cls", b"1")])
+pack("gz.tar", [("1.png", masks[0][0]), ("1.cls.gz", b"\x1f\x8b"), ("1.seg.npz", b"PK")])

@@ -69,6 +69,32 @@ check "arrays" "$dpexec" train models/mlp.onnx --data "$DIR/arrays.tar" "${digit
 check "npz" "$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz "${digits[@]}" --out "$DIR/npz"
 check "arrays give the bytes of the .npz" same_run "$DIR/arrays" "$DIR/npz"
 
+# Masks: the bytes of training on the same files in folders.
+"$dpexec" new unet --classes 4 --layers 1 --width 4 --size 32 -o "$DIR/net.onnx" --quiet
+masks=(--loss cross-entropy --ignore-index 255 --metric mean-iou --batch-size 4 --optimizer adam --lr 0.01 --threads 1 --quiet --val-split 0.25
+       --augment crop,flip,rotate:15)
+# segment OUT SOURCE [FLAG...]
+segment() { "$dpexec" train "$DIR/net.onnx" --data "$2,classes=$DIR/pixels.txt" "${masks[@]}" --epochs 2 --out "$DIR/$1" "${@:3}"; }
+check "masks in a folder" segment masks_folder "images:$DIR/photos,masks=$DIR/masks"
+for source in "seg.tar,masks=seg.png" "seg.tar,masks=Seg.PNG" "pair.tar,masks=png" "pair.tar,masks=png,image=JPG"; do
+    check "$source" segment masks_tar "$DIR/$source"
+    check "$source: the numbers of the folder" diff <(untimed "$DIR/masks_tar") <(untimed "$DIR/masks_folder")
+    check "$source: eval takes the key from the run" "$dpexec" eval "$DIR/masks_tar" --data "$DIR/${source%%,*}"
+    check "$source: and so do predictions" "$dpexec" run "$DIR/masks_tar" "$DIR/${source%%,*}" -o "$DIR/predicted/" --quiet
+    rm -r "$DIR/masks_tar" "$DIR/predicted"
+done
+check "values of masks" segment values_folder "images:$DIR/photos,masks=$DIR/values,values=0+64+128+192"
+check "in shards" segment values_tar "$DIR/values.tar,masks=png,values=0+64+128+192"
+check "values: the numbers of the folder" diff <(untimed "$DIR/values_tar") <(untimed "$DIR/values_folder")
+check "two processes" "$dpexec" launch -n 2 -- train "$DIR/net.onnx" --data "$DIR/seg.tar,masks=seg.png,classes=$DIR/pixels.txt" "${masks[@]}" --replicas 2 --workers 2 --epochs 2 --out "$DIR/masks_two"
+check "two replicas" segment masks_replicas "$DIR/seg.tar,masks=seg.png" --replicas 2
+check "the same in two processes" cmp "$DIR/masks_two/model.onnx" "$DIR/masks_replicas/model.onnx"
+
+# Keys in letters of any case: WebDataset has them in small ones.
+for key in CLS Txt JSON.label Json.box.xy; do
+    check "$key" diff <("$dpexec" data "$DIR/ten.tar,size=8,target=$key,image=JPG" | sed 1d) <("$dpexec" data "$DIR/ten.tar,size=8,target=${key,,}" | sed 1d)
+done
+
 # What is broken.
 refused_data() { refused "$1" "$2" "$dpexec" data "$DIR/$3"; }
 refused_data 1 "lacks.tar/000001: has no 'cls'" "lacks.tar,size=8"
@@ -82,6 +108,15 @@ refused_data 1 "bad_first.tar/0.json: field box.xy: expected a number, a text, o
 says "1 of 3 samples are broken and left out" "$dpexec" data "$DIR/bad_first.tar,size=8,target=json.box.xy" --skip-broken
 refused_data 2 "target: give the field of the JSON object, as in target=json.label" "ten.tar,size=8,target=json"
 refused_data 1 "there is no field color" "ten.tar,size=8,target=json.color"
+refused_data 2 "target: members of key 'cls.gz' are packed; pack them as they are, an array as .npy" "gz.tar,size=8,target=cls.gz"
+refused_data 2 "masks: members of key 'seg.npz' are packed" "gz.tar,size=8,masks=seg.npz"
+refused_data 2 "masks: no sample has key 'mask.png' (there are: png, seg.png)" "seg.tar,size=8,masks=mask.png"
+refused_data 2 "'png' is the key of images and of masks" "pair.tar,size=8,masks=png,image=jpg+png"
+refused_data 2 "target= gives targets, and so does masks=" "pair.tar,size=8,masks=png,target=png"
+refused_data 2 "target: 'jpg' is the key of images; masks=jpg reads them as classes of pixels" "ten.tar,size=8,target=jpg"
+refused_data 1 "lacks_mask.tar/2: has no 'seg.png'" "lacks_mask.tar,size=8,masks=seg.png"
+refused_data 1 "no_mask.tar/1.cls: a mask is a PNG file" "no_mask.tar,size=8,masks=cls"
+refused_data 2 "values= is for masks=" "ten.tar,size=8,values=0+1"
 refused_data 2 "target: no sample has key 'class' (there are: jpg, cls, json, txt, vector.npy)" "ten.tar,size=8,target=class"
 refused_data 2 "image: no sample has key 'webp'" "ten.tar,size=8,image=jpg+webp"
 refused 2 "no sample has a label, key 'cls'" "$dpexec" train models/resnet20.onnx --data "$DIR/no_label.tar" --loss cross-entropy

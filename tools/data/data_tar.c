@@ -19,6 +19,8 @@ static const DataOption options[] = {
     IMAGE_OPTIONS,
     { "image", "KEY+KEY+...", "keys of the images, the ends of their names [jpg, jpeg, png, webp, ...]" },
     { "target", "KEY|json.FIELD", "key or field of the class or the numbers to predict [cls]" },
+    { "masks", "KEY", "key of PNG members whose values are the classes of pixels: the target, as seg.png" },
+    { "values", "V+V+...", "values of masks that stand for classes 0, 1, ... [the class numbers]" },
     { NULL, NULL, NULL }
 };
 
@@ -32,8 +34,9 @@ typedef struct {
 typedef struct Tar {
     TarIndex index;
     Images *images;
-    bool is_image[TAR_KEYS_MOST], has_images;
-    int target;        /* key of the labels; NO_KEY: there are none, or an array holds them */
+    bool is_image[TAR_KEYS_MOST], has_images, reads_masks;
+    int masks;         /* key of the masks; NO_KEY: there are none */
+    int target;        /* key of the labels; NO_KEY: there are none, or an array or masks hold them */
     const char *field; /* of a JSON object, "a.b"; NULL: the member is the label */
     char *wanted;      /* the option target=, or what training stored */
     int64_t *row;      /* [rows] the sample of each row */
@@ -71,29 +74,78 @@ static const char *key_list(char text[512], const TarIndex *x)
     return text;
 }
 
+/* The last part of a key: "png" of "seg.png". */
+static const char *last_part(const char *key) { return strrchr(key, '.') ? strrchr(key, '.') + 1 : key; }
+
+/* Refuses members that are packed once more: their bytes would not be where the archive has them. */
+static Status refuse_packed(const char *key, const Source *s, const char *option)
+{
+    static const char *const packed[] = { "gz", "bz2", "xz", "zst", "npz", "zip", "tar" };
+
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+        if (!strcmp(last_part(key), packed[i]))
+            return FAIL(E_INVALID, "%s: %s: members of key '%s' are packed; pack them as they are, an array as .npy",
+                        s->text, option, key);
+    return ST_OK;
+}
+
+/* Finds the key that an option names.  E_INVALID: no sample has it, or its members are packed once more. */
+static Status need_key(int *out, const TarIndex *x, const Source *s, const char *option, const char *name)
+{
+    char keys[512];
+
+    if ((*out = tar_key(x, name)) < 0)
+        return FAIL(E_INVALID, "%s: %s: no sample has key '%s' (there are: %s)", s->text, option, name,
+                    key_list(keys, x));
+    return refuse_packed(x->key[*out], s, option);
+}
+
+/* Decides which key has the masks.  `run` and images without labels need none, but must not take them for images. */
+static Status choose_masks(Tar *t, const Source *s, const SourceContext *c)
+{
+    const char *given = source_value(s, "masks"), *kept = json_string_value(json_object_get(c->fitted, "tar masks"));
+
+    t->masks = NO_KEY;
+    if (given && source_value(s, "target"))
+        return FAIL(E_INVALID, "%s: target= gives targets, and so does masks=", s->text);
+    if (source_value(s, "target") || (!given && !kept))
+        return ST_OK;
+    if (!given && c->predicts) {
+        t->masks = tar_key(&t->index, kept);
+        return ST_OK;
+    }
+    TRY(need_key(&t->masks, &t->index, s, "masks", given ? given : kept));
+    return c->fitted && c->training && !kept &&
+                   json_object_set_new(c->fitted, "tar masks", json_string(t->index.key[t->masks]))
+               ? FAIL_NOMEM()
+               : ST_OK;
+}
+
 /* The keys of an option, or those that end as image files do. */
 static Status choose_images(Tar *t, const Source *s)
 {
     const char *given = source_value(s, "image");
-    char name[80], keys[512];
+    char name[80];
 
     for (int i = 0; i < t->index.keys && !given; i++) {
         snprintf(name, sizeof name, "x.%s", t->index.key[i]);
-        t->has_images |= t->is_image[i] = !strchr(t->index.key[i], '.') && image_list_takes(name);
+        t->has_images |= t->is_image[i] = i != t->masks && !strchr(t->index.key[i], '.') && image_list_takes(name);
     }
     for (const char *at = given; at; at = *(at += strcspn(at, "+")) ? at + 1 : NULL) {
         int key;
 
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "+"), at);
-        if ((key = tar_key(&t->index, name)) < 0)
-            return FAIL(E_INVALID, "%s: image: no sample has key '%s' (there are: %s)", s->text, name,
-                        key_list(keys, &t->index));
+        TRY(need_key(&key, &t->index, s, "image", name));
+        if (key == t->masks)
+            return FAIL(E_INVALID, "%s: '%s' is the key of images and of masks", s->text, name);
         t->has_images = t->is_image[key] = true;
     }
     return ST_OK;
 }
 
-/* Finds the key of "cls", "meta.json" or "json.FIELD"; *field: behind a key of JSON. */
+static bool is_json(const char *key) { return tar_same_key(last_part(key), "json"); }
+
+/* Finds the key of "cls", "meta.json" or "json.FIELD", in letters of any case; *field: behind a key of JSON. */
 static int find_key(const char **field, const TarIndex *x, const char *text)
 {
     int key = tar_key(x, text);
@@ -104,13 +156,13 @@ static int find_key(const char **field, const TarIndex *x, const char *text)
         const size_t n = (size_t)(dot - text);
 
         snprintf(name, sizeof name, "%.*s", (int)n, text);
-        if ((!strcmp(name, "json") || ends_with(name, ".json")) && n < sizeof name && (key = tar_key(x, name)) >= 0)
+        if (is_json(name) && n < sizeof name && (key = tar_key(x, name)) >= 0)
             *field = dot + 1;
     }
     return key;
 }
 
-static bool is_npy(const char *key) { return !strcmp(key, "npy") || ends_with(key, ".npy"); }
+static bool is_npy(const char *key) { return !strcmp(last_part(key), "npy"); }
 
 /* Decides where the labels are. */
 static Status choose_target(Tar *t, const Source *s, const SourceContext *c)
@@ -120,6 +172,8 @@ static Status choose_target(Tar *t, const Source *s, const SourceContext *c)
     char keys[512];
 
     t->target = NO_KEY;
+    if (t->masks >= 0)
+        return ST_OK;
     if (!given && (c->predicts || (!kept && tar_key(&t->index, "target.npy") >= 0)))
         return ST_OK;
     if (!(t->wanted = strdup(wanted ? wanted : "cls")))
@@ -129,11 +183,14 @@ static Status choose_target(Tar *t, const Source *s, const SourceContext *c)
         return FAIL(E_INVALID, "%s: %s'%s' (there are: %s); give target=KEY, or target=json.FIELD for a field of JSON",
                     s->text, wanted ? "target: no sample has key " : "no sample has a label, key ", t->wanted,
                     key_list(keys, &t->index));
-    if (t->target >= 0 && !t->field && (!strcmp(t->wanted, "json") || ends_with(t->wanted, ".json")))
+    if (t->target >= 0)
+        TRY(refuse_packed(t->index.key[t->target], s, "target"));
+    if (t->target >= 0 && !t->field && is_json(t->wanted))
         return FAIL(E_INVALID, "%s: target: give the field of the JSON object, as in target=%s.label", s->text,
                     t->wanted);
     if (t->target >= 0 && t->is_image[t->target])
-        return FAIL(E_INVALID, "%s: target: '%s' is the key of images", s->text, t->wanted);
+        return FAIL(E_INVALID, "%s: target: '%s' is the key of images; masks=%s reads them as classes of pixels",
+                    s->text, t->wanted, t->index.key[t->target]);
     return c->fitted && c->training && wanted && !kept &&
                    json_object_set_new(c->fitted, "tar target", json_string(wanted))
                ? FAIL_NOMEM()
@@ -332,7 +389,7 @@ static Status add_array(Dataset *d, const Tar *t, TarArray *own, const char *pat
         a.fetch = NULL;
         a.maker = NULL;
     }
-    a.name = t->wanted && !strcmp(t->wanted, key)
+    a.name = t->wanted && tar_same_key(t->wanted, key)
                  ? strdup("target")
                  : strndup(key, ends_with(key, ".npy") ? strlen(key) - 4 : strlen(key));
     if (!a.name) {
@@ -370,6 +427,8 @@ static Status check_sample(Tar *t, int64_t sample)
         return FAIL(E_IO, "%s: %s", name, images ? "has several images; image=KEY says which" : "has no image");
     if (t->target >= 0 && !tar_member(&t->index, sample, t->target))
         return FAIL(E_IO, "%s: has no '%s'", name, t->index.key[t->target]);
+    if (t->reads_masks && !tar_member(&t->index, sample, t->masks))
+        return FAIL(E_IO, "%s: has no '%s'", name, t->index.key[t->masks]);
     for (int i = 0; i < t->arrays; i++) {
         if (!tar_member(&t->index, sample, t->array[i].key))
             return FAIL(E_IO, "%s: has no '%s'", name, t->index.key[t->array[i].key]);
@@ -405,6 +464,25 @@ static Status check_samples(Dataset *d, Tar *t, bool skip)
                          d->source.text, (long long)bad, (long long)all);
 }
 
+/* Adds the mask of each image of a list. */
+static Status list_masks(ImageList *l, const Tar *t)
+{
+    l->mask = calloc((size_t)l->n + 1, sizeof *l->mask);
+    l->mask_member = calloc((size_t)l->n + 1, sizeof *l->mask_member);
+    if (!l->mask || !l->mask_member)
+        return FAIL_NOMEM();
+    for (int64_t i = 0; i < l->n; i++) {
+        const TarMember *m = tar_member(&t->index, t->row[i], t->masks);
+
+        l->mask_member[i] = (ImageMember){ m->data, m->size, t->row[i] };
+        if (asprintf(&l->mask[i], "%s.%s", t->index.sample[t->row[i]].name, t->index.key[t->masks]) < 0) {
+            l->mask[i] = NULL;
+            return FAIL_NOMEM();
+        }
+    }
+    return ST_OK;
+}
+
 /* An ImageLister. */
 static Status list_members(ImageList *out, const Source *s, const SourceContext *c, const char *const *known, int64_t n,
                            void *user)
@@ -432,6 +510,8 @@ static Status list_members(ImageList *out, const Source *s, const SourceContext 
             st = FAIL_NOMEM();
         }
     }
+    if (!st && t->reads_masks)
+        st = list_masks(&l, t);
     if (!st && t->label)
         st = image_list_label(&l, t->label, t->columns, s->text);
     if (st)
@@ -465,12 +545,16 @@ static Status read_tar(Dataset *d, const Source *s, const SourceContext *c)
     d->free_maker = free_tar;
     TRY(images_create(&t->images));
     TRY(tar_index_open(&t->index, s->path));
+    TRY(choose_masks(t, s, c));
     TRY(choose_images(t, s));
     for (int i = 0; i < t->index.keys; i++)
         if (is_npy(t->index.key[i]))
             t->array[t->arrays++].key = i;
     if (t->arrays && !images_fit_input(c))
         t->has_images = false;
+    t->reads_masks = t->masks >= 0 && (!c->predicts || source_value(s, "masks"));
+    if (t->reads_masks && !t->has_images)
+        return FAIL(E_INVALID, "%s: masks= is for images, and no sample has one that the model takes", s->text);
     TRY(choose_target(t, s, c));
     TRY(check_samples(d, t, c->skip_broken));
     if (t->index.open_end)

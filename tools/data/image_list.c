@@ -29,6 +29,7 @@ void image_list_free(ImageList *l)
     free(l->path);
     free(l->member);
     free(l->mask);
+    free(l->mask_member);
     free(l->label);
     free(l->number);
     free(l->class_name);
@@ -51,6 +52,8 @@ void image_list_select(ImageList *l, const bool *keep)
             l->member[n] = l->member[i];
         if (l->mask)
             l->mask[n] = l->mask[i];
+        if (l->mask_member)
+            l->mask_member[n] = l->mask_member[i];
         if (l->label)
             l->label[n] = l->label[i];
         if (l->number)
@@ -475,11 +478,12 @@ Status image_list_label(ImageList *l, char *const *field, int columns, const cha
     return ST_OK;
 }
 
-Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole)
+/* Maps the file, or lends the bytes of the member, unless that is NULL. */
+static Status open_file(Mapped *out, const char *path, const ImageMember *m, bool whole)
 {
-    if (!l->member)
-        return mapped_open(out, l->path[i]);
-    *out = (Mapped){ l->member[i].data, l->member[i].size };
+    if (!m)
+        return mapped_open(out, path);
+    *out = (Mapped){ m->data, m->size };
     if (whole) { /* the archive is read at random, so the kernel reads nothing ahead by itself */
         const size_t lead = (uintptr_t)out->data % (size_t)sysconf(_SC_PAGESIZE);
 
@@ -488,17 +492,43 @@ Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole)
     return ST_OK;
 }
 
+Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole)
+{
+    return open_file(out, l->path[i], l->member ? &l->member[i] : NULL, whole);
+}
+
+Status image_list_open_mask(Mapped *out, const ImageList *l, int64_t i, bool whole)
+{
+    return open_file(out, l->mask[i], l->mask_member ? &l->mask_member[i] : NULL, whole);
+}
+
 void image_list_close(Mapped *m, const ImageList *l)
 {
     if (!l->member)
         mapped_close(m);
 }
 
-int64_t image_list_size(const ImageList *l, int64_t i)
+void image_list_close_mask(Mapped *m, const ImageList *l)
+{
+    if (!l->mask_member)
+        mapped_close(m);
+}
+
+static int64_t file_size(const char *path, const ImageMember *m)
 {
     struct stat about;
 
-    if (l->member)
-        return (int64_t)l->member[i].size;
-    return stat(l->path[i], &about) ? -1 : about.st_size;
+    if (m)
+        return (int64_t)m->size;
+    return stat(path, &about) ? -1 : about.st_size;
+}
+
+int64_t image_list_size(const ImageList *l, int64_t i)
+{
+    return file_size(l->path[i], l->member ? &l->member[i] : NULL);
+}
+
+int64_t image_list_mask_size(const ImageList *l, int64_t i)
+{
+    return file_size(l->mask[i], l->mask_member ? &l->mask_member[i] : NULL);
 }

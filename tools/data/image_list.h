@@ -15,9 +15,10 @@ typedef struct {
 } ImageMember;
 
 typedef struct {
-    char **path;         /* [n] of members, the archive's path and the member's name in it */
-    ImageMember *member; /* [n] where the files lie in archives; NULL: they are files of their own */
-    char **mask;         /* [n] the file of each image's mask, which may be missing; NULL: there are no masks */
+    char **path;              /* [n] of members, the archive's path and the member's name in it */
+    ImageMember *member;      /* [n] where the files lie in archives; NULL: they are files of their own */
+    char **mask;              /* [n] the file of each image's mask, which may be missing; NULL: there are no masks */
+    ImageMember *mask_member; /* [n] where the masks lie in archives; NULL: they are files of their own */
     size_t room;
     int64_t n;
     size_t root;       /* length of the folder's name, with its slash, that paths begin with */
@@ -52,10 +53,13 @@ Status image_list_begin(ImageList *out, int64_t n, const char *classes, const ch
 /* Makes labels of texts, field[n][columns]: of one column class names, of several numbers.  Whole numbers in one column
  * are classes, also where these have names.  `where` names the source. */
 Status image_list_label(ImageList *l, char *const *field, int columns, const char *where) CHECKED;
-/* Maps a file, or lends the bytes of a member.  `whole`: all of it will be read. */
+/* Map a file, or lend the bytes of a member.  `whole`: all of it will be read. */
 Status image_list_open(Mapped *out, const ImageList *l, int64_t i, bool whole) CHECKED;
+Status image_list_open_mask(Mapped *out, const ImageList *l, int64_t i, bool whole) CHECKED;
 void image_list_close(Mapped *m, const ImageList *l);
+void image_list_close_mask(Mapped *m, const ImageList *l);
 int64_t image_list_size(const ImageList *l, int64_t i); /* of the file in bytes; -1: it cannot be read */
+int64_t image_list_mask_size(const ImageList *l, int64_t i);
 /* Does the name end as those of image files do? */
 bool image_list_takes(const char *name);
 void image_list_free(ImageList *l);

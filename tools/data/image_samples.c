@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "graph/base/hash.h"
@@ -242,9 +241,9 @@ static Status make_mask(Image *out, const Images *m, int64_t row, const SampleKe
     Mapped file;
     Status st;
 
-    TRY(mapped_open(&file, m->list.mask[row]));
+    TRY(image_list_open_mask(&file, &m->list, row, true));
     st = mask_decode(&mask, file.data, file.size, m->list.mask[row]);
-    mapped_close(&file);
+    image_list_close_mask(&file, &m->list);
     if (!st)
         st = number_mask(&mask, m, m->list.mask[row]);
     if (!st && changes)
@@ -273,18 +272,19 @@ static Status fetch_mask(const Array *a, int64_t row, const SampleKey *key, void
 }
 
 /* Reads a mask's header: its image must have the same size. */
-static Status check_mask(const char *path, const char *image, const ImageHeader *of)
+static Status check_mask(const ImageList *l, int64_t i, const ImageHeader *of)
 {
+    const char *path = l->mask[i];
     ImageHeader h;
     Mapped file;
     Status st;
 
-    TRY(mapped_open(&file, path));
+    TRY(image_list_open_mask(&file, l, i, false));
     st = mask_read_header(&h, file.data, file.size, path);
-    mapped_close(&file);
+    image_list_close_mask(&file, l);
     if (!st && (h.width != of->width || h.height != of->height))
-        st = FAIL(E_IO, "%s has %d x %d pixels, and its image %s %d x %d", path, h.width, h.height, image, of->width,
-                  of->height);
+        st = FAIL(E_IO, "%s has %d x %d pixels, and its image %s %d x %d", path, h.width, h.height, l->path[i],
+                  of->width, of->height);
     return st;
 }
 
@@ -311,7 +311,7 @@ static void *check_headers(void *user)
             st = image_read_header(&h, file.data, file.size, m->list.path[i]);
         image_list_close(&file, &m->list);
         if (!st && m->list.mask)
-            st = check_mask(m->list.mask[i], m->list.path[i], &h);
+            st = check_mask(&m->list, i, &h);
         if ((m->good[i] = !st))
             m->bytes[i] = (int64_t)h.width * h.height * m->channels;
         else if (st == E_NOMEM || !(m->why[i] = strdup(status_message())))
@@ -553,12 +553,11 @@ static uint64_t identity_of(const Images *m)
     h = hash_bytes(h, &m->augment.mix, sizeof m->augment.mix);
     h = hash_bytes(h, m->table, sizeof m->table);
     for (int64_t i = 0; i < m->list.n; i++) {
-        struct stat about;
-
         h = hash_text(h, m->list.path[i] + m->list.root);
         h = hash_int(h, image_list_size(&m->list, i));
         if (m->list.mask)
-            h = hash_int(hash_text(h, m->list.mask[i]), stat(m->list.mask[i], &about) ? -1 : about.st_size);
+            h = hash_int(hash_text(h, m->list.mask[i] + (m->list.mask_member ? m->list.root : 0)),
+                         image_list_mask_size(&m->list, i));
     }
     if (m->list.mask)
         h = hash_int(hash_bytes(h, m->mask_class, sizeof m->mask_class), m->mask_fill);

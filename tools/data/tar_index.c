@@ -1,7 +1,6 @@
 /* Index of tar shards (see the header). */
 #include "tools/data/tar_index.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +32,19 @@ void tar_index_close(TarIndex *t)
     *t = (TarIndex){ 0 };
 }
 
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c); }
+
+bool tar_same_key(const char *a, const char *b)
+{
+    for (; *a && lower(*a) == lower(*b); a++)
+        b++;
+    return !*a && !*b;
+}
+
 int tar_key(const TarIndex *t, const char *key)
 {
     for (int i = 0; i < t->keys; i++)
-        if (!strcmp(t->key[i], key))
+        if (tar_same_key(t->key[i], key))
             return i;
     return -1;
 }
@@ -54,21 +62,21 @@ const TarMember *tar_member(const TarIndex *t, int64_t sample, int key)
 /* Finds or adds the key of a member's name, in lower case. */
 static Status number_key(int *out, TarIndex *t, const char *key, const Shard *s, const char *name)
 {
-    char lower[64];
+    char own[64];
     size_t n = 0;
 
-    for (; key[n] && n + 1 < sizeof lower; n++)
-        lower[n] = (char)(key[n] >= 'A' && key[n] <= 'Z' ? key[n] + 'a' - 'A' : key[n]);
-    lower[n] = '\0';
+    for (; key[n] && n + 1 < sizeof own; n++)
+        own[n] = lower(key[n]);
+    own[n] = '\0';
     if (key[n])
         return FAIL(E_IO, "%s: member '%s': the key behind the first dot has more than %zu bytes", s->path, name,
-                    sizeof lower - 1);
-    if ((*out = tar_key(t, lower)) >= 0)
+                    sizeof own - 1);
+    if ((*out = tar_key(t, own)) >= 0)
         return ST_OK;
     if (t->keys == TAR_KEYS_MOST)
         return FAIL(E_IO, "%s: member '%s': more than %d different keys behind the first dots of names", s->path, name,
                     TAR_KEYS_MOST);
-    if (!(t->key[t->keys] = strdup(lower)))
+    if (!(t->key[t->keys] = strdup(own)))
         return FAIL_NOMEM();
     *out = t->keys++;
     return ST_OK;

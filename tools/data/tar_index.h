@@ -6,6 +6,8 @@
 #ifndef DPX_TOOLS_TAR_INDEX_H
 #define DPX_TOOLS_TAR_INDEX_H
 
+#include <stdbool.h>
+
 #include "graph/base/mapped.h"
 
 enum { TAR_KEYS_MOST = 64 };
@@ -39,7 +41,8 @@ typedef struct {
  * member. */
 Status tar_index_open(TarIndex *out, const char *pattern) CHECKED;
 void tar_index_close(TarIndex *t);
-int tar_key(const TarIndex *t, const char *key);                         /* its number; -1: no sample has it */
+bool tar_same_key(const char *a, const char *b); /* equal but for the case of ASCII letters */
+int tar_key(const TarIndex *t, const char *key); /* its number, in letters of any case; -1: no sample has it */
 const TarMember *tar_member(const TarIndex *t, int64_t sample, int key); /* NULL: the sample lacks it */
 
 #endif
