@@ -70,6 +70,22 @@ pack("shape.tar", sum(rows[:3], []) + [("9.x.npy", npy(digits["x"][0][:5])), row
 pack("order.tar", [("0.x.npy", npy(np.asfortranarray(np.ones((3, 2), "f4")))), ("0.cls", b"1")])
 pack("no_npy.tar", [("0.x.npy", b"\x93NUMPY but not"), ("0.cls", b"1")])
 
+
+
+def npz(save=np.savez, **arrays):
+    f = io.BytesIO()
+    save(f, **arrays)
+    return f.getvalue()
+
+
+both = [npz(x=x, target=y) for x, y in zip(digits["x"], digits["target"])]
+pack("npz.tar", [(f"{i}.npz", b) for i, b in enumerate(both)])
+pack("npz_named.tar", [(f"{i}.in.npz", npz(pixels=x, y=y)) for i, (x, y) in enumerate(zip(digits["x"], digits["target"]))])
+pack("npz_packed.tar", [("0.npz", npz(np.savez_compressed, x=digits["x"][0]))])
+pack("npz_lacks.tar", [("0.npz", both[0]), ("1.npz", npz(x=digits["x"][1]))])
+pack("npz_cut.tar", [("0.npz", both[0]), ("1.npz", both[1][:-30])])
+pack("no_npz.tar", [("0.npz", b"PK and no more")])
+
 # Broken ones.
 one, two = samples[0], samples[1]
 pack("lacks.tar", one + two[:1])
@@ -128,4 +144,4 @@ pack("pair.tar", sum([[(f"{i:02d}.JPG", m[0]), (f"{i:02d}.png", m[1])] for i, m 
 pack("values.tar", sum([[(f"{i:02d}.jpg", m[0]), (f"{i:02d}.png", m[2])] for i, m in enumerate(masks)], []))
 pack("lacks_mask.tar", [("1.png", masks[0][0]), ("1.seg.png", masks[0][1]), ("2.png", masks[1][0])])
 pack("no_mask.tar", [("1.png", masks[0][0]), ("1.cls", b"1")])
-pack("gz.tar", [("1.png", masks[0][0]), ("1.cls.gz", b"\x1f\x8b"), ("1.seg.npz", b"PK")])
+pack("gz.tar", [("1.png", masks[0][0]), ("1.cls.gz", b"\x1f\x8b")])

@@ -69,6 +69,11 @@ check "arrays" "$dpexec" train models/mlp.onnx --data "$DIR/arrays.tar" "${digit
 check "npz" "$dpexec" train models/mlp.onnx --data tests/oracle/data/digits.npz "${digits[@]}" --out "$DIR/npz"
 check "arrays give the bytes of the .npz" same_run "$DIR/arrays" "$DIR/npz"
 
+check "arrays in .npz members" "$dpexec" train models/mlp.onnx --data "$DIR/npz.tar" "${digits[@]}" --out "$DIR/npz_tar"
+check "give the bytes of the .npz" same_run "$DIR/npz_tar" "$DIR/npz"
+check "with other names" "$dpexec" train models/mlp.onnx --data "$DIR/npz_named.tar" --target y --map x=pixels "${digits[@]}" --workers 2 --out "$DIR/npz_named"
+check "give them, too" diff <(untimed "$DIR/npz_named") <(untimed "$DIR/npz")
+
 # Masks: the bytes of training on the same files in folders.
 "$dpexec" new unet --classes 4 --layers 1 --width 4 --size 32 -o "$DIR/net.onnx" --quiet
 masks=(--loss cross-entropy --ignore-index 255 --metric mean-iou --batch-size 4 --optimizer adam --lr 0.01 --threads 1 --quiet --val-split 0.25
@@ -109,7 +114,12 @@ says "1 of 3 samples are broken and left out" "$dpexec" data "$DIR/bad_first.tar
 refused_data 2 "target: give the field of the JSON object, as in target=json.label" "ten.tar,size=8,target=json"
 refused_data 1 "there is no field color" "ten.tar,size=8,target=json.color"
 refused_data 2 "target: members of key 'cls.gz' are packed; pack them as they are, an array as .npy" "gz.tar,size=8,target=cls.gz"
-refused_data 2 "masks: members of key 'seg.npz' are packed" "gz.tar,size=8,masks=seg.npz"
+refused_data 2 "target: members of key 'npz' hold several arrays; --target and --map choose by their names" "npz.tar,target=npz"
+refused_data 1 "npz_packed.tar/0.npz: array 'x' is compressed; numpy.savez stores arrays as they are" npz_packed.tar
+refused_data 1 "npz_lacks.tar/1.npz: has no array 'target'" npz_lacks.tar
+says "1 of 2 samples are broken and left out" "$dpexec" data "$DIR/npz_lacks.tar" --skip-broken
+refused_data 1 "no_npz.tar/0.npz: not a .npz archive" no_npz.tar
+refused_data 1 "npz_cut.tar/1.npz: not a .npz archive" npz_cut.tar
 refused_data 2 "masks: no sample has key 'mask.png' (there are: png, seg.png)" "seg.tar,size=8,masks=mask.png"
 refused_data 2 "'png' is the key of images and of masks" "pair.tar,size=8,masks=png,image=jpg+png"
 refused_data 2 "target= gives targets, and so does masks=" "pair.tar,size=8,masks=png,target=png"

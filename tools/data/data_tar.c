@@ -11,6 +11,7 @@
 #include "graph/base/hash.h"
 #include "graph/base/numtext.h"
 #include "tools/data/image_samples.h"
+#include "tools/data/npz_member.h"
 #include "tools/data/tar_index.h"
 
 enum { SHOWN = 10, LABEL_MOST = 1000 /* bytes of a class's name */, NO_KEY = -1 };
@@ -24,10 +25,11 @@ static const DataOption options[] = {
     { NULL, NULL, NULL }
 };
 
-/* An array of .npy members. */
+/* An array of .npy members, or of arrays in .npz members. */
 typedef struct {
     int key;
-    Array like; /* type and shape of every member */
+    char *inner; /* name of the array in the .npz; NULL: the member is a .npy */
+    Array like;  /* type and shape of every member */
     const struct Tar *tar;
 } TarArray;
 
@@ -54,6 +56,8 @@ static void free_tar(void *maker)
 
     images_free(t->images);
     tar_index_close(&t->index);
+    for (int i = 0; i < t->arrays; i++)
+        free(t->array[i].inner);
     arena_free(t->arena);
     free(t->wanted);
     free(t->row);
@@ -77,15 +81,22 @@ static const char *key_list(char text[512], const TarIndex *x)
 /* The last part of a key: "png" of "seg.png". */
 static const char *last_part(const char *key) { return strrchr(key, '.') ? strrchr(key, '.') + 1 : key; }
 
+static bool is_npy(const char *key) { return !strcmp(last_part(key), "npy"); }
+static bool is_npz(const char *key) { return !strcmp(last_part(key), "npz"); }
+
 /* Refuses members that are packed once more: their bytes would not be where the archive has them. */
 static Status refuse_packed(const char *key, const Source *s, const char *option)
 {
-    static const char *const packed[] = { "gz", "bz2", "xz", "zst", "npz", "zip", "tar" };
+    static const char *const packed[] = { "gz", "bz2", "xz", "zst", "zip", "tar" };
 
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
         if (!strcmp(last_part(key), packed[i]))
             return FAIL(E_INVALID, "%s: %s: members of key '%s' are packed; pack them as they are, an array as .npy",
                         s->text, option, key);
+    if (is_npz(key))
+        return FAIL(E_INVALID,
+                    "%s: %s: members of key '%s' hold several arrays; --target and --map choose by their names",
+                    s->text, option, key);
     return ST_OK;
 }
 
@@ -162,7 +173,15 @@ static int find_key(const char **field, const TarIndex *x, const char *text)
     return key;
 }
 
-static bool is_npy(const char *key) { return !strcmp(last_part(key), "npy"); }
+/* Is there an array of targets? */
+static bool has_target(const Tar *t)
+{
+    bool found = tar_key(&t->index, "target.npy") >= 0;
+
+    for (int i = 0; i < t->arrays; i++)
+        found |= t->array[i].inner && !strcmp(t->array[i].inner, "target");
+    return found;
+}
 
 /* Decides where the labels are. */
 static Status choose_target(Tar *t, const Source *s, const SourceContext *c)
@@ -174,7 +193,7 @@ static Status choose_target(Tar *t, const Source *s, const SourceContext *c)
     t->target = NO_KEY;
     if (t->masks >= 0)
         return ST_OK;
-    if (!given && (c->predicts || (!kept && tar_key(&t->index, "target.npy") >= 0)))
+    if (!given && (c->predicts || (!kept && has_target(t))))
         return ST_OK;
     if (!(t->wanted = strdup(wanted ? wanted : "cls")))
         return FAIL_NOMEM();
@@ -296,16 +315,37 @@ static Status read_label(Tar *t, int64_t sample, int64_t row)
 
 /* ---- arrays ---- */
 
-/* Reads the header of an array's member. */
-static Status view_npy(Array *out, const Tar *t, int64_t sample, int key)
+/* "SHARD/SAMPLE.KEY" */
+static const char *label_of(char text[512], const Tar *t, int64_t sample, int key)
 {
-    const TarMember *m = tar_member(&t->index, sample, key);
+    snprintf(text, 512, "%s.%s", t->index.sample[sample].name, t->index.key[key]);
+    return text;
+}
+
+/* Finds the .npy file of a sample's array. */
+static Status find_npy(Mapped *out, const Tar *t, int64_t sample, const TarArray *a)
+{
+    const TarMember *m = tar_member(&t->index, sample, a->key);
+    const Mapped whole = { m->data, m->size };
+    char label[512];
+
+    if (a->inner)
+        return npz_member_find(out, &whole, a->inner, label_of(label, t, sample, a->key));
+    *out = whole;
+    return ST_OK;
+}
+
+/* Reads the header of a sample's array. */
+static Status view_npy(Array *out, const Tar *t, int64_t sample, const TarArray *a)
+{
+    Mapped m;
     char label[512];
     bool fortran = false;
 
-    snprintf(label, sizeof label, "%s.%s", t->index.sample[sample].name, t->index.key[key]);
+    label_of(label, t, sample, a->key);
     *out = (Array){ 0 };
-    TRY(npy_view(out, &fortran, m->data, m->size, label));
+    TRY(find_npy(&m, t, sample, a));
+    TRY(npy_view(out, &fortran, m.data, m.size, label));
     if (fortran)
         return FAIL(E_IO, "%s: in Fortran's order; save numpy.ascontiguousarray(x)", label);
     if (out->rank >= DPX_MAX_RANK)
@@ -335,7 +375,7 @@ static Status check_array(TarArray *a, const Tar *t, int64_t sample, bool first)
 {
     Array found;
 
-    TRY(view_npy(&found, t, sample, a->key));
+    TRY(view_npy(&found, t, sample, a));
     if (first)
         a->like = found;
     if (found.dtype != a->like.dtype || found.rank != a->like.rank || found.swapped != a->like.swapped ||
@@ -358,11 +398,52 @@ static Status fetch_npy(const Array *a, int64_t row, const SampleKey *key, void 
 {
     const TarArray *own = a->maker;
     const size_t n = sample_bytes(&own->like);
-    const TarMember *m = tar_member(&own->tar->index, own->tar->row[row], own->key);
+    Mapped m;
 
     (void)key;
+    TRY(find_npy(&m, own->tar, own->tar->row[row], own));
     if (n)
-        memcpy(out, m->data + (m->size - n), n);
+        memcpy(out, m.data + (m.size - n), n);
+    return ST_OK;
+}
+
+/* Where list_arrays stands. */
+typedef struct {
+    Tar *tar;
+    int key;
+} ArrayKey;
+
+/* A NpzName: adds an array of the key's members. */
+static Status take_inner(void *user, const char *name)
+{
+    const ArrayKey *own = user;
+    Tar *t = own->tar;
+    char *inner = strdup(name);
+
+    if (!inner)
+        return FAIL_NOMEM();
+    if (t->arrays == TAR_KEYS_MOST) {
+        free(inner);
+        return FAIL(E_INVALID, "%s: more than %d arrays", t->index.key[own->key], TAR_KEYS_MOST);
+    }
+    t->array[t->arrays++] = (TarArray){ .key = own->key, .inner = inner };
+    return ST_OK;
+}
+
+/* Lists the arrays that there are, those of .npz members by the first one. */
+static Status list_arrays(Tar *t)
+{
+    for (int i = 0; i < t->index.keys; i++) {
+        ArrayKey own = { t, i };
+        const TarMember *m = NULL;
+        char label[512];
+
+        if (is_npy(t->index.key[i]) && t->arrays < TAR_KEYS_MOST)
+            t->array[t->arrays++].key = i;
+        for (int64_t k = 0; k < t->index.samples && is_npz(t->index.key[i]) && !m; k++)
+            if ((m = tar_member(&t->index, k, i)))
+                TRY(npz_member_names(&(Mapped){ m->data, m->size }, label_of(label, t, k, i), take_inner, &own));
+    }
     return ST_OK;
 }
 
@@ -389,7 +470,8 @@ static Status add_array(Dataset *d, const Tar *t, TarArray *own, const char *pat
         a.fetch = NULL;
         a.maker = NULL;
     }
-    a.name = t->wanted && tar_same_key(t->wanted, key)
+    a.name = own->inner ? strdup(own->inner)
+             : t->wanted && tar_same_key(t->wanted, key)
                  ? strdup("target")
                  : strndup(key, ends_with(key, ".npy") ? strlen(key) - 4 : strlen(key));
     if (!a.name) {
@@ -547,9 +629,7 @@ static Status read_tar(Dataset *d, const Source *s, const SourceContext *c)
     TRY(tar_index_open(&t->index, s->path));
     TRY(choose_masks(t, s, c));
     TRY(choose_images(t, s));
-    for (int i = 0; i < t->index.keys; i++)
-        if (is_npy(t->index.key[i]))
-            t->array[t->arrays++].key = i;
+    TRY(list_arrays(t));
     if (t->arrays && !images_fit_input(c))
         t->has_images = false;
     t->reads_masks = t->masks >= 0 && (!c->predicts || source_value(s, "masks"));
