@@ -41,6 +41,18 @@ target_compile_options(event_proto PRIVATE -w)
 target_include_directories(event_proto SYSTEM PUBLIC ${event_out})
 target_link_libraries(event_proto PUBLIC PkgConfig::PROTOBUF_C)
 target_link_libraries(toolbox PUBLIC event_proto)
+# Models of SentencePiece, likewise.
+set(spm_out ${GEN}/sentencepiece)
+file(MAKE_DIRECTORY ${spm_out})
+add_custom_command(OUTPUT ${spm_out}/sentencepiece.pb-c.c ${spm_out}/sentencepiece.pb-c.h
+    COMMAND ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/tools/text --c_out=${spm_out}
+        ${CMAKE_SOURCE_DIR}/tools/text/sentencepiece.proto
+    DEPENDS tools/text/sentencepiece.proto VERBATIM)
+add_library(spm_proto STATIC ${spm_out}/sentencepiece.pb-c.c)
+target_compile_options(spm_proto PRIVATE -w)
+target_include_directories(spm_proto SYSTEM PUBLIC ${spm_out})
+target_link_libraries(spm_proto PUBLIC PkgConfig::PROTOBUF_C)
+target_link_libraries(toolbox PUBLIC spm_proto)
 foreach(part css js)        # of the page of a run
     embed_text(toolbox tools/report/report.${part} tools/report_${part})
 endforeach()

@@ -20,7 +20,7 @@ static const Flag flags[] = {
 };
 
 const Command command_tokenize = { "tokenize",
-                                   "TOKENIZER.json|bytes TEXT... -o FILE [options]",
+                                   "TOKENIZER|bytes TEXT... -o FILE [options]",
                                    "Turns texts into a file of token ids.",
                                    flags,
                                    NO_OPTIONS,

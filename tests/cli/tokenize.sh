@@ -14,6 +14,23 @@ done
 says "$from/broken.txt: not UTF-8 in 39 places, the first at byte 143; read as U+FFFD" \
     "$dpexec" tokenize $from/gpt2.json $from/broken.txt -o "$DIR/ids.bin"
 
+# Models of SentencePiece, line by line (tests/cli/sentencepiece_cases.py made them).
+"$python" - $from "$DIR" <<'END'
+import pathlib, sys
+for name in "text", "broken":
+    folder = pathlib.Path(sys.argv[2], name)
+    folder.mkdir()
+    for i, line in enumerate(pathlib.Path(sys.argv[1], f"{name}.txt").read_bytes().split(b"\n")):
+        if line:
+            (folder / f"{i:04d}").write_bytes(line)
+END
+for kind in unigram unigram_llama unigram_user bpe bpe_llama bpe_unused; do
+    for name in text broken; do
+        check "spm $kind $name" "$dpexec" tokenize $from/spm_$kind.model "$DIR/$name"/* -o "$DIR/ids.bin" --separator '<s>' --quiet
+        check "the ids of spm $kind $name" cmp "$DIR/ids.bin" $from/spm_$kind.$name.bin
+    done
+done
+
 # Threads encode stretches of a large text; their number changes no id.
 tr -d '<' <$from/text.txt >"$DIR/plain.txt"
 while [ "$(wc -c <"$DIR/large.txt" 2>/dev/null || echo 0)" -lt 600000 ]; do cat "$DIR/plain.txt" <(head -c $((RANDOM % 3000)) "$DIR/plain.txt" | iconv -c -t UTF-8) >>"$DIR/large.txt"; done
@@ -78,6 +95,10 @@ for name, one, three in ("tie1", -3.7578559472842916, -6.019872317201952), ("tie
     unigram(name, normalizer=None, pre_tokenizer=None, added_tokens=[], model={"vocab": [["<unk>", 0], ["-", one], ["---", three]]})
     open(f"{out}/{name}.txt", "w").write("-" * (7 if name == "tie1" else 8))
 open(f"{out}/spiece.model", "wb").write(bytes.fromhex("0a0e0a053c756e6b3e15000000001802"))
+unk, a = (bytes.fromhex(h) for h in ("0a0e0a053c756e6b3e15000000001802", "0a08" "0a0161" "15000080bf"))
+for name, data in (("cut", unk + a[:-2]), ("words", unk + a + bytes.fromhex("12021803")), ("map", unk + a + bytes.fromhex("1a0512034d4150")),
+                   ("twice", unk + unk + a), ("byte", unk + bytes.fromhex("0a050a01621806") + a)):
+    open(f"{out}/{name}.model", "wb").write(data)
 open(f"{out}/chess.txt", "w").write("\u265f")
 open(f"{out}/a.txt", "w").write("a" * 5000 + "\b")
 END
@@ -115,8 +136,13 @@ refused_json 1 byte_level "a pre_tokenizer with ByteLevel for model Unigram"
 refused_json 1 scores "piece 0 of the vocabulary is no text with a score"
 refused_json 1 unk "model.unk_id is no id of the vocabulary"
 refused_json 2 no_unk "chess.txt: the vocabulary has no piece for"
-refused 1 "spiece.model: a model of SentencePiece; convert it to a tokenizer.json: python3 -c" \
-    "$dpexec" tokenize "$DIR/spiece.model" "$DIR/a.txt" -o "$DIR/none.bin"
+refused_model() { refused 1 "$2" "$dpexec" tokenize "$DIR/$1.model" "$DIR/a.txt" -o "$DIR/none.bin"; }
+refused_model spiece "spiece.model: the model has no piece of text"
+refused_model cut "cut.model: a broken model of SentencePiece"
+refused_model words "words.model: a model of words; dpexec reads Unigram and BPE"
+refused_model map "map.model: precompiled_charsmap of 3 bytes is broken"
+refused_model twice "twice.model: pieces 0 and 1 are both the unknown one"
+refused_model byte "byte.model: piece 1 is of a byte, and not called as <0x0A>"
 refused 1 "expected a tokenizer.json; line 1" "$dpexec" tokenize $from/text.txt "$DIR/a.txt" -o "$DIR/none.bin"
 refused 2 "gpt2.json has no added token '<|none|>'" "$dpexec" tokenize $from/gpt2.json "$DIR/a.txt" -o "$DIR/none.bin" --separator '<|none|>'
 refused 2 "--format: expected raw or llmc, found 'npz'" "$dpexec" tokenize bytes "$DIR/a.txt" -o "$DIR/none.bin" --format npz

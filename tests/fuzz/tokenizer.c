@@ -1,4 +1,5 @@
-/* Tokenizers: a tokenizer.json up to a zero byte, and behind it a text, which is encoded twice with the same ids. */
+/* Tokenizers: a tokenizer.json up to a zero byte, and behind it a text, which is encoded twice with the same ids; or a
+ * model of SentencePiece, which is its own text. */
 #include "tests/fuzz/common/fuzz.h"
 #include "tools/text/tokenizer.h"
 
@@ -33,13 +34,16 @@ static void encode(Tokenizer *t, const uint8_t *text, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *end = memchr(data, 0, size);
-    const size_t n = end ? (size_t)(end - data) : size;
+    const bool is_model = sentencepiece_is((const char *)data, size);
+    const size_t n = end && !is_model ? (size_t)(end - data) : size;
     Tokenizer *t = calloc(1, sizeof *t);
     Status st;
 
     MUST(t, "memory");
     if ((st = tokenizer_parse(t, (const char *)data, n, "fuzz.json")))
         fuzz_refused(st);
+    else if (is_model)
+        encode(t, data, size);
     else
         encode(t, data + n + (n < size), size - n - (n < size));
     tokenizer_free(t);

@@ -17,7 +17,7 @@ static const DataOption options[] = {
     { "category", "COL+COL", "columns of categories, though they look like numbers" },
     { "drop", "COL+COL", "columns to leave out" },
     { "text", "COL", "a column of texts, whose token ids feed the model" },
-    { "tokenizer", "FILE.json", "byte-level BPE or Unigram of these texts [each byte is a token]" },
+    { "tokenizer", "FILE", "tokenizer.json or model of SentencePiece of these texts [each byte is a token]" },
     { "block", "T", "token ids of a sample: longer texts are cut [the length that the model's input fixes]" },
     { "padding", "ID", "the id behind shorter texts [the tokenizer's, else 0]" },
     { "header", "yes|no", "whether the first row has the columns' names [as it looks]" },

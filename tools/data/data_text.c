@@ -12,12 +12,13 @@
 #include "tools/text/token_file.h"
 #include "tools/text/tokenizer.h"
 
-static const DataOption options[] = { TOKEN_WINDOW_OPTIONS,
-                                      { "tokens", "bytes", "each byte of the text is a token [bytes]" },
-                                      { "tokenizer", "FILE.json", "BPE or Unigram of a tokenizer.json" },
-                                      { "cache", "DIR",
-                                        "where the token ids are kept [the text's folder, else the cache's]" },
-                                      { NULL, NULL, NULL } };
+static const DataOption options[] = {
+    TOKEN_WINDOW_OPTIONS,
+    { "tokens", "bytes", "each byte of the text is a token [bytes]" },
+    { "tokenizer", "FILE", "BPE or Unigram: a tokenizer.json, or a model of SentencePiece" },
+    { "cache", "DIR", "where the token ids are kept [the text's folder, else the cache's]" },
+    { NULL, NULL, NULL }
+};
 
 /* A TokenSink. */
 static Status write_ids(void *user, const uint32_t *id, size_t n, size_t done)

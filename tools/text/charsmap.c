@@ -36,30 +36,49 @@ static uint32_t unit_at(const Charsmap *m, size_t i) { return number_at(m->data 
 
 static size_t children_of(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* The text for the shortest beginning of key[0, n) in the trie; NULL: there is none. */
-static const char *find(const Charsmap *m, const char *key, size_t n)
+/* The text for the shortest beginning of key[0, n) in the trie, or the longest, which has *length bytes; NULL: there is
+ * none. */
+static const char *find_beginning(const Charsmap *m, const char *key, size_t n, bool longest, size_t *length)
 {
     size_t at = children_of(unit_at(m, 0));
+    const char *found = NULL;
 
     for (size_t i = 0; i < n && key[i]; i++) {
         uint32_t unit;
 
         at ^= (uint8_t)key[i];
         if (at >= m->units)
-            return NULL;
+            return found;
         unit = unit_at(m, at);
         if ((unit & (1u << 31 | 0xff)) != (uint8_t)key[i])
-            return NULL;
+            return found;
         at ^= children_of(unit);
         if (at >= m->units)
-            return NULL;
+            return found;
         if (unit >> 8 & 1) {
             const size_t place = unit_at(m, at) & ~(1u << 31);
 
-            return place < m->n ? m->texts + place : NULL;
+            if (place >= m->n)
+                return found;
+            found = m->texts + place;
+            *length = i + 1;
+            if (!longest)
+                return found;
         }
     }
-    return NULL;
+    return found;
+}
+
+static const char *find(const Charsmap *m, const char *key, size_t n)
+{
+    size_t length;
+
+    return find_beginning(m, key, n, false, &length);
+}
+
+const char *charsmap_longest(const Charsmap *m, const char *text, size_t n, size_t *step)
+{
+    return find_beginning(m, text, n, true, step);
 }
 
 /* Checks the parts of a map of `size` bytes. */
@@ -98,6 +117,22 @@ Status charsmap_create(Charsmap **out, const char *base64)
         st = FAIL(E_INVALID, "precompiled_charsmap is no base64");
     else
         st = open_map(m, size);
+    if (st)
+        charsmap_free(m);
+    else
+        *out = m;
+    return st;
+}
+
+Status charsmap_of_bytes(Charsmap **out, const uint8_t *map, size_t n)
+{
+    Charsmap *m = calloc(1, sizeof *m);
+    Status st = m && (m->data = malloc(n + 1)) ? ST_OK : FAIL_NOMEM();
+
+    if (!st) {
+        memcpy(m->data, map, n);
+        st = open_map(m, n);
+    }
     if (st)
         charsmap_free(m);
     else

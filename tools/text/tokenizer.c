@@ -61,7 +61,7 @@ Status tokenizer_open(Tokenizer **out, const char *source)
     return st;
 }
 
-static bool is_bytes(const Tokenizer *t) { return !t->bpe && !t->unigram; }
+static bool is_bytes(const Tokenizer *t) { return !t->bpe && !t->unigram && !t->spm; }
 
 void tokenizer_free(Tokenizer *t)
 {
@@ -69,6 +69,7 @@ void tokenizer_free(Tokenizer *t)
         return;
     bpe_free(t->bpe);
     unigram_free(t->unigram);
+    sentencepiece_free(t->spm);
     normalizer_free(&t->normalizer);
     for (size_t i = 0; i < t->n_added; i++)
         free(t->added[i].text);
@@ -90,7 +91,7 @@ void tokenizer_free(Tokenizer *t)
 Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads)
 {
     threads = threads < MOST_THREADS ? threads : MOST_THREADS;
-    if (threads < 2 || is_bytes(t))
+    if (threads < 2 || is_bytes(t) || t->spm)
         return ST_OK;
     t->source = strdup(source);
     t->further = calloc((size_t)threads, sizeof(Tokenizer *));
@@ -438,7 +439,7 @@ Status tokenizer_encode(Tokenizer *t, const uint8_t *text, size_t n, TokenSink *
         st = encode_bytes(&e, text, n);
     } else if (!(st = utf8_repair(&valid, &t->repaired, text, &n, replaced, first))) {
         e.begin = valid;
-        st = encode_text(&e, valid, n, false);
+        st = t->spm ? sentencepiece_encode(t->spm, valid, n, &e.ids) : encode_text(&e, valid, n, false);
     }
     st = st ? st : give(&e);
     free(e.ids.id);

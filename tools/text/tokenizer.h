@@ -1,8 +1,10 @@
-/* Tokenizers: bytes as they are, or byte-level BPE or Unigram as a tokenizer.json describes it. */
+/* Tokenizers: bytes as they are; byte-level BPE or Unigram as a tokenizer.json describes it; models of SentencePiece.
+ */
 #ifndef DPX_TOOLS_TOKENIZER_H
 #define DPX_TOOLS_TOKENIZER_H
 
 #include "tools/text/normalizer.h"
+#include "tools/text/sentencepiece.h"
 #include "tools/text/unigram.h"
 
 enum { SPLITS_MOST = 16 };
@@ -30,7 +32,8 @@ typedef struct Tokenizer Tokenizer;
 
 struct Tokenizer {
     Bpe *bpe;
-    Unigram *unigram;    /* both NULL: each byte is its own id */
+    Unigram *unigram;
+    SentencePiece *spm;  /* all three NULL: each byte is its own id */
     uint32_t vocabulary; /* the largest id, and 1 */
     uint32_t padding;    /* the id that pads, by the file; TOKEN_NONE: it says none */
     AddedToken *added;   /* by their bytes */
@@ -66,14 +69,15 @@ Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads) CHEC
 uint32_t tokenizer_added(const Tokenizer *t, const char *text);
 /* The *n bytes that a token stands for; NULL: there is no such token. */
 const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id);
-/* Gives the ids of a text to the sink, as encode(text, add_special_tokens=False) of tokenizers.  Bytes that are no
- * UTF-8 become U+FFFD where there is a tokenizer.json; *replaced counts them, *first is the place of the first.  For
+/* Gives the ids of a text to the sink, as encode(text, add_special_tokens=False) of tokenizers or encode(text) of
+ * SentencePiece.  Bytes that are no
+ * UTF-8 become U+FFFD where there is a file; *replaced counts them, *first is the place of the first.  For
  * one thread at a time. */
 Status tokenizer_encode(Tokenizer *t, const uint8_t *text, size_t n, TokenSink *take, void *user, size_t *replaced,
                         size_t *first) CHECKED;
 
 /* ---- for tools/text/tokenizer.c ---- */
-/* Fills a tokenizer from the text of a tokenizer.json; `label` names it in errors. */
+/* Fills a tokenizer from a tokenizer.json or a model of SentencePiece; `label` names it in errors. */
 Status tokenizer_parse(Tokenizer *t, const char *text, size_t n, const char *label) CHECKED;
 
 #endif

@@ -18,11 +18,8 @@
 static const char *const byte_level_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* What converts a model of SentencePiece, by the package transformers. */
-#define CONVERSION                                                                                          \
-    "python3 -c \"from types import SimpleNamespace as S; from transformers.convert_slow_tokenizer import " \
-    "SpmConverter as C; C(S(vocab_file='%s')).converted().save('tokenizer.json')\""
-#define SPACE "\342\226\201" /* U+2581, which stands for a space in pieces */
+#define SPACE "\342\226\201"          /* U+2581, which stands for a space in pieces */
+#define UNKNOWN_TEXT " \342\201\207 " /* what SentencePiece writes for an unknown piece */
 
 static bool is_blank(const json_t *j) { return !j || json_is_null(j) || (json_is_string(j) && !json_string_length(j)); }
 
@@ -176,7 +173,23 @@ static Status read_spellings(Tokenizer *t, json_t *vocab, bool words)
     return ST_OK;
 }
 
-/* Keeps the bytes of each piece: "\u2581" is a space, and with byte_fallback <0x0A> a byte. */
+/* Keeps the bytes of a piece, in which "\u2581" is a space. */
+static Status spell_piece(Tokenizer *t, size_t id, const char *piece, size_t n)
+{
+    const char *end = piece + n;
+
+    t->spelling[id].at = t->spelled.n;
+    for (const char *space; (space = memmem(piece, (size_t)(end - piece), SPACE, strlen(SPACE)));
+         piece = space + strlen(SPACE)) {
+        TRY(text_add(&t->spelled, piece, (size_t)(space - piece)));
+        TRY(text_add(&t->spelled, " ", 1));
+    }
+    TRY(text_add(&t->spelled, piece, (size_t)(end - piece)));
+    t->spelling[id].n = t->spelled.n - t->spelling[id].at;
+    return ST_OK;
+}
+
+/* Keeps the bytes of each piece; with byte_fallback <0x0A> is a byte. */
 static Status read_piece_spellings(Tokenizer *t, const json_t *vocab, bool bytes)
 {
     json_t *pair;
@@ -191,19 +204,14 @@ static Status read_piece_spellings(Tokenizer *t, const json_t *vocab, bool bytes
         unsigned byte;
         int end = 0;
 
-        t->spelling[i].at = t->spelled.n;
-        if (bytes && sscanf(piece, "<0x%2X>%n", &byte, &end) == 1 && end == 6 && !piece[6]) {
-            const char c = (char)byte;
+        char c;
 
-            TRY(text_add(&t->spelled, &c, 1));
+        if (bytes && sscanf(piece, "<0x%2X>%n", &byte, &end) == 1 && end == 6 && !piece[6]) {
+            c = (char)byte;
+            TRY(spell_piece(t, i, &c, 1));
         } else {
-            for (const char *space; (space = strstr(piece, SPACE)); piece = space + strlen(SPACE)) {
-                TRY(text_add(&t->spelled, piece, (size_t)(space - piece)));
-                TRY(text_add(&t->spelled, " ", 1));
-            }
-            TRY(text_add(&t->spelled, piece, strlen(piece)));
+            TRY(spell_piece(t, i, piece, strlen(piece)));
         }
-        t->spelling[i].n = t->spelled.n - t->spelling[i].at;
     }
     return ST_OK;
 }
@@ -511,15 +519,53 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
     return problems_fail(&wrong, E_UNSUPPORTED, "%s: dpexec reads byte-level BPE and Unigram, not", label);
 }
 
+/* ---- models of SentencePiece ---- */
+
+/* Control pieces are added tokens that are not looked for in texts: they have names for --separator and padding. */
+static Status add_control(Tokenizer *t, const char *text, size_t n, uint32_t id)
+{
+    AddedToken *a = &t->added[t->n_added];
+
+    *a = (AddedToken){ .text = strndup(text, n), .n = n, .id = id };
+    t->n_added += a->text != NULL;
+    return a->text ? ST_OK : FAIL_NOMEM();
+}
+
+static Status read_sentencepiece(Tokenizer *t, const char *file, size_t n, const char *label)
+{
+    TRY(sentencepiece_open(&t->spm, file, n, label));
+    t->vocabulary = sentencepiece_count(t->spm);
+    t->padding = sentencepiece_padding(t->spm);
+    t->n_spelling = t->vocabulary;
+    if (!(t->spelling = calloc((size_t)t->vocabulary + 1, sizeof *t->spelling)) ||
+        !(t->added = calloc((size_t)t->vocabulary + 1, sizeof *t->added)))
+        return FAIL_NOMEM();
+    for (uint32_t id = 0; id < t->vocabulary; id++) {
+        const char *text;
+        size_t length;
+        uint8_t byte;
+        const PieceKind kind = sentencepiece_piece(&text, &length, &byte, t->spm, id);
+
+        if (kind == PIECE_CONTROL)
+            TRY(add_control(t, text, length, id));
+        else if (kind == PIECE_BYTE)
+            TRY(spell_piece(t, id, (const char *)&byte, 1));
+        else if (kind == PIECE_UNKNOWN)
+            TRY(spell_piece(t, id, UNKNOWN_TEXT, strlen(UNKNOWN_TEXT)));
+        else
+            TRY(spell_piece(t, id, text, length));
+    }
+    return ST_OK;
+}
+
 Status tokenizer_parse(Tokenizer *t, const char *text, size_t n, const char *label)
 {
     json_error_t error;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     Status st;
 
-    if (!root && n > 2 && text[0] == 10 && text[2] == 10)
-        return FAIL(E_UNSUPPORTED, "%s: a model of SentencePiece; convert it to a tokenizer.json: " CONVERSION, label,
-                    label);
+    if (!root && sentencepiece_is(text, n))
+        return read_sentencepiece(t, text, n, label);
     if (!root)
         return FAIL(E_IO, "%s: expected a tokenizer.json; line %d, column %d: %s", label, error.line, error.column,
                     error.text);

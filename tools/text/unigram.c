@@ -33,7 +33,7 @@ struct Unigram {
     size_t cap; /* of edges, a power of two */
     double least;
     uint32_t unknown, byte[256]; /* byte: TOKEN_NONE where bytes are no pieces */
-    bool bytes;
+    bool bytes, spm;             /* spm: as SentencePiece computes */
     Place *place;
     size_t place_room;
 };
@@ -150,9 +150,31 @@ void unigram_complete(Unigram *u, uint32_t unknown, bool bytes)
     }
 }
 
-/* Takes a piece that ends at a place, if it is better than what ends there. */
-static void offer(Place *p, uint32_t from, uint32_t id, double score)
+void unigram_complete_spm(Unigram *u, float least, uint32_t unknown, const uint32_t *byte)
 {
+    u->spm = true;
+    u->least = (double)least;
+    u->unknown = unknown;
+    u->bytes = byte != NULL;
+    for (int i = 0; i < 256; i++)
+        u->byte[i] = byte ? byte[i] : TOKEN_NONE;
+}
+
+size_t unigram_longest(const Unigram *u, const char *text, size_t n)
+{
+    size_t longest = 0;
+    uint32_t node = 0;
+
+    for (size_t i = 0; i < n && (node = child_of(u, node, (uint8_t)text[i])); i++)
+        if (u->node[node].id != TOKEN_NONE)
+            longest = i + 1;
+    return longest;
+}
+
+/* Takes a piece that ends at a place, if it is better than what ends there.  SentencePiece's sums are floats. */
+static void offer(const Unigram *u, Place *p, uint32_t from, uint32_t id, double score)
+{
+    score = u->spm ? (double)(float)score : score;
     if (p->from == TOKEN_NONE || score > p->score) {
         p->from = from;
         p->id = id;
@@ -163,7 +185,7 @@ static void offer(Place *p, uint32_t from, uint32_t id, double score)
 /* Finds the best division of text[0, n) at each place. */
 static Status find_best(const Unigram *u, Place *place, const char *text, size_t n)
 {
-    const double unknown = u->least - UNKNOWN_COSTS;
+    const double unknown = u->spm ? (double)((float)u->least - (float)UNKNOWN_COSTS) : u->least - UNKNOWN_COSTS;
 
     for (size_t i = 0; i <= n; i++)
         place[i] = (Place){ .from = TOKEN_NONE };
@@ -179,12 +201,12 @@ static Status find_best(const Unigram *u, Place *place, const char *text, size_t
             end++;
             if (t->id == TOKEN_NONE)
                 continue;
-            offer(&place[end], (uint32_t)at, t->id, t->score + before);
+            offer(u, &place[end], (uint32_t)at, t->id, t->score + before);
             single |= end == at + len;
         }
         if (single)
             continue;
-        offer(&place[at + len], (uint32_t)at, TOKEN_NONE, unknown + before);
+        offer(u, &place[at + len], (uint32_t)at, TOKEN_NONE, unknown + before);
         if (u->unknown == TOKEN_NONE && place[at + len].id == TOKEN_NONE)
             return FAIL(E_INVALID, "the vocabulary has no piece for '%.*s', and the model no unk_id", (int)len,
                         text + at);
@@ -195,7 +217,7 @@ static Status find_best(const Unigram *u, Place *place, const char *text, size_t
 /* Adds the tokens of what is no piece. */
 static Status add_unknown(const Unigram *u, const char *text, size_t n, TokenIds *out)
 {
-    const uint32_t id = unigram_find(u, text, n);
+    const uint32_t id = u->spm ? TOKEN_NONE : unigram_find(u, text, n);
     bool bytes = u->bytes;
 
     if (id != TOKEN_NONE)

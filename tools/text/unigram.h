@@ -16,6 +16,11 @@ Status unigram_add(Unigram *u, const char *piece, size_t n, double score, uint32
 /* Call it behind the last piece.  `unknown`: the id of what is no piece; TOKEN_NONE: such a text is an error.  `bytes`:
  * pieces <0x00> to <0xFF> stand for the bytes of what is no piece, if all of them are there. */
 void unigram_complete(Unigram *u, uint32_t unknown, bool bytes);
+/* In place of it, for SentencePiece's own ids: sums of scores are rounded to floats, `least` is the least score of a
+ * normal piece, and unknown characters are the unknown id or, unless byte[256] is NULL, the ids of their bytes. */
+void unigram_complete_spm(Unigram *u, float least, uint32_t unknown, const uint32_t *byte);
+/* The bytes of the longest piece that a text begins with; 0: there is none. */
+size_t unigram_longest(const Unigram *u, const char *text, size_t n);
 uint32_t unigram_find(const Unigram *u, const char *piece, size_t n); /* TOKEN_NONE: it is no piece */
 /* Adds the pieces of a valid text whose scores have the largest sum.  A character that is no piece costs 10 more than
  * the least probable piece; such characters side by side are one unknown token.  E_INVALID: there is none.  For one
