@@ -152,7 +152,8 @@ def hands(folder, file):
 def fault(folder, file):
     source, pages = file.read_text(), {}
     for old, new, name in (("text-overflow: ellipsis", "text-overflow: clip", "cut off"), (".card > div {", ".card > div { white-space: nowrap; overflow: visible; height: 4px;", "overlap"),
-                           (".head > b { flex: 0 9999 auto; min-width: min(55%, var(--letters, 0px)) }", ".head > b { flex: 0 9999 auto; min-width: 0 }", "nothing left"), ("--soft: #505870", "--soft: #c8ccd8", "contrast")):
+                           (".head > b { flex: 0 9999 auto; min-width: min(55%, var(--letters, 0px)) }", ".head > b { flex: 0 9999 auto; min-width: 0 }", "nothing left"), ("--soft: #505870", "--soft: #c8ccd8", "contrast"),
+                           (".about { flex: 1 1 260px;", ".about { flex: 0 0 160px;", "are cut off")):
         assert old in source, old
         pages[name] = folder / f"{name.replace(' ', '-')}.html"
         pages[name].write_text(source.replace(old, new))

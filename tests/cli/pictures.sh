@@ -100,6 +100,13 @@ each = 100 * 48, 40 * 48, 2 * (12 * 48 * 48 + 13 * 48), 2 * 48
 assert found["forward"] == found["transformer"] == sum(each), (found, sum(each))
 assert [b["c"][0][3] for b in blocks if b["phase"] == 1 and b.get("path") == "transformer.wte"] == [each[0], each[0]], found
 PY
+check "GPT-2 with AdamW" "$graph_transform" "$DIR/tied.onnx" --input-shape tokens=2,40 --loss cross-entropy --optimizer adamw -o "$DIR/adamw.svg"
+check "what has one title is one card" test "$(grep -c '>factor of gradients<' "$DIR/adamw.svg")" = 1
+check "with its operators" grep -q '>Cast, Cast, Add, Pow, .* … 14 in all<' "$DIR/adamw.svg"
+check "a U-Net" "$dpexec" new unet --layers 2 --width 8 --size 64 --quiet -o "$DIR/unet.onnx"
+check "its picture" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross-entropy -o "$DIR/unet.svg"
+check "names that differ in a number are a span" grep -q '>double_conv.0 … 5<' "$DIR/unet.svg"
+check "no bar where there is next to nothing to compute" test "$(sed -n '/>criterion</,/>backward</p' "$DIR/unet.svg" | grep -c 'class="heat"')" = 0
 shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/report.md)
 (cd "$DIR" && mkdir models && cp fashion_cnn.onnx models && eval "$graph_transform $shown")
 check "the picture of docs/report.md is what its command draws" cmp "$DIR/step.svg" docs/fashion_cnn.svg
