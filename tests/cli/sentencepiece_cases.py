@@ -5,9 +5,10 @@
 
 The folder has text.txt and broken.txt of tests/cli/tokenize_cases.py, and gets spm_KIND.model, and spm_KIND.text.bin and
 spm_KIND.broken.bin with the ids as uint16: those of the lines that are not empty, each with <s> behind
-it.  Needs `sentencepiece` and `protobuf`
+it; spm_KIND.large.sha256 is the digest of those of the text 16 times.  Needs `sentencepiece` and `protobuf`
 of PyPI.  tests/cli/tokenize holds what version 0.2.3 gave.
 """
+import hashlib
 import io
 import pathlib
 import sys
@@ -52,4 +53,6 @@ for kind, how in KINDS.items():
     for name, data in ("text", text), ("broken", broken):
         ids = [i for line in data.split("\n") if line for i in [*t.encode(line), t.bos_id()]]
         (folder / f"spm_{kind}.{name}.bin").write_bytes(b"".join(i.to_bytes(2, "little") for i in ids))
+    large = t.encode("\n".join([text] * 16))        # whose sum of scores is beyond what floats hold
+    (folder / f"spm_{kind}.large.sha256").write_text(hashlib.sha256(b"".join(i.to_bytes(2, "little") for i in large)).hexdigest() + "\n")
 rules.unlink()

@@ -17,6 +17,8 @@ says "$from/broken.txt: not UTF-8 in 39 places, the first at byte 143; read as U
 # Models of SentencePiece, line by line (tests/cli/sentencepiece_cases.py made them).
 "$python" - $from "$DIR" <<'END'
 import pathlib, sys
+text = pathlib.Path(sys.argv[1], "text.txt").read_bytes()
+pathlib.Path(sys.argv[2], "sixteen.txt").write_bytes(b"\n".join([text] * 16))
 for name in "text", "broken":
     folder = pathlib.Path(sys.argv[2], name)
     folder.mkdir()
@@ -29,6 +31,8 @@ for kind in unigram unigram_llama unigram_user bpe bpe_llama bpe_unused; do
         check "spm $kind $name" "$dpexec" tokenize $from/spm_$kind.model "$DIR/$name"/* -o "$DIR/ids.bin" --separator '<s>' --quiet
         check "the ids of spm $kind $name" cmp "$DIR/ids.bin" $from/spm_$kind.$name.bin
     done
+    check "spm $kind large" "$dpexec" tokenize $from/spm_$kind.model "$DIR/sixteen.txt" -o "$DIR/ids.bin" --quiet
+    check "the ids of spm $kind large" test "$(sha256sum <"$DIR/ids.bin" | cut -d' ' -f1)" = "$(cat $from/spm_$kind.large.sha256)"
 done
 
 # Threads encode stretches of a large text; their number changes no id.
@@ -99,6 +103,11 @@ unk, a = (bytes.fromhex(h) for h in ("0a0e0a053c756e6b3e15000000001802", "0a08" 
 for name, data in (("cut", unk + a[:-2]), ("words", unk + a + bytes.fromhex("12021803")), ("map", unk + a + bytes.fromhex("1a0512034d4150")),
                    ("twice", unk + unk + a), ("byte", unk + bytes.fromhex("0a050a01621806") + a)):
     open(f"{out}/{name}.model", "wb").write(data)
+# A long text, whose sum of scores is so large that a float has no digits left for those of a, b and ab.
+piece = lambda s, score, kind: b"\x0a" + bytes([len(s) + 9]) + b"\x0a" + bytes([len(s)]) + s + b"\x15" + struct.pack("<f", score) + bytes([0x18, kind])
+open(f"{out}/far.model", "wb").write(piece(b"<unk>", 0, 2) + piece(b"x", -10000, 1) + piece(b"a", -.3, 1) + piece(b"b", -.3, 1) + piece(b"ab", -.9, 1)
+                                     + bytes.fromhex("1a0418002000"))
+open(f"{out}/far.txt", "w").write("x" * 3000 + "ab")
 open(f"{out}/chess.txt", "w").write("\u265f")
 open(f"{out}/a.txt", "w").write("a" * 5000 + "\b")
 END
@@ -110,6 +119,8 @@ magic, version, n = struct.unpack("<3i", data[:12])
 assert (magic, version, len(data)) == (20240801, 7, 1024 + 4 * n), (magic, version, n, len(data))
 END
 
+check "far" "$dpexec" tokenize "$DIR/far.model" "$DIR/far.txt" -o "$DIR/far.bin" --quiet
+check "far from the beginning the better sum wins" cmp <(tail -c 4 "$DIR/far.bin") <(printf '\2\0\3\0')
 check "sevens" "$dpexec" tokenize "$DIR/tie1.json" "$DIR/tie1.txt" -o "$DIR/tie1.bin"
 check "the ids of sevens" cmp "$DIR/tie1.bin" <(printf '\1\0\2\0\2\0')
 check "eights" "$dpexec" tokenize "$DIR/tie2.json" "$DIR/tie2.txt" -o "$DIR/tie2.bin"

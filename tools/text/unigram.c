@@ -11,7 +11,13 @@
 #include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 
-enum { NODES_MOST = 1 << 24, TEXT_MOST = 1 << 28, UNKNOWN_COSTS = 10 };
+enum {
+    NODES_MOST = 1 << 24,
+    TEXT_MOST = 1 << 28,
+    UNKNOWN_COSTS = 10,
+    LEAST_SUM = 100000 /* below 0, of floats */,
+    UTF8_MOST = 4
+};
 
 /* A place between bytes, and the best division of the text before it. */
 typedef struct {
@@ -32,6 +38,7 @@ struct Unigram {
     } * edge;
     size_t cap; /* of edges, a power of two */
     double least;
+    size_t longest;              /* bytes of a piece, or of a character */
     uint32_t unknown, byte[256]; /* byte: TOKEN_NONE where bytes are no pieces */
     bool bytes, spm;             /* spm: as SentencePiece computes */
     Place *place;
@@ -90,6 +97,7 @@ Status unigram_create(Unigram **out)
         return st;
     }
     u->least = (double)INFINITY;
+    u->longest = UTF8_MOST;
     *out = u;
     return ST_OK;
 }
@@ -123,6 +131,7 @@ Status unigram_add(Unigram *u, const char *piece, size_t n, double score, uint32
         at = child_of(u, at, (uint8_t)piece[i]);
     }
     u->least = score < u->least ? score : u->least;
+    u->longest = n > u->longest ? n : u->longest;
     if (n)
         u->node[at] = (struct TrieNode){ score, id };
     return ST_OK;
@@ -182,6 +191,17 @@ static void offer(const Unigram *u, Place *p, uint32_t from, uint32_t id, double
     }
 }
 
+/* Subtracts the score of the first of n + 1 places from all that have one, which pieces end at: beside the sum of a
+ * long text floats would lose the scores of pieces.  SentencePiece 0.2.3 does so at the same sum. */
+static void rebase(const Unigram *u, Place *place, size_t n)
+{
+    const double base = place->score;
+
+    for (size_t i = 0; i <= n && i <= u->longest; i++)
+        if (!i || place[i].from != TOKEN_NONE)
+            place[i].score = (double)(float)(place[i].score - base);
+}
+
 /* Finds the best division of text[0, n) at each place. */
 static Status find_best(const Unigram *u, Place *place, const char *text, size_t n)
 {
@@ -190,10 +210,13 @@ static Status find_best(const Unigram *u, Place *place, const char *text, size_t
     for (size_t i = 0; i <= n; i++)
         place[i] = (Place){ .from = TOKEN_NONE };
     for (size_t at = 0, len; at < n; at += len) {
-        const double before = place[at].score;
+        double before;
         bool valid, single = false;
         uint32_t node = 0;
 
+        if (u->spm && place[at].score < -(double)LEAST_SUM)
+            rebase(u, place + at, n - at);
+        before = place[at].score;
         len = utf8_step((const uint8_t *)text + at, n - at, &valid);
         for (size_t end = at; end < n && (node = child_of(u, node, (uint8_t)text[end]));) {
             const struct TrieNode *t = &u->node[node];

@@ -71,12 +71,14 @@ static Status print_text(Run *r, const TokenIds *ids)
 static Status write_text(Run *r)
 {
     const Sampling how = { .temperature = 0.8, .top_p = 1, .seed = (uint64_t)r->step };
-    const char *prompt = args_value(r->args, "sample-prompt") ? args_value(r->args, "sample-prompt") : "\n";
+    const char *given = args_value(r->args, "sample-prompt"), *prompt = given ? given : "\n";
     TokenIds ids = { 0 };
     size_t replaced, first;
     Status st = tokenizer_encode(r->tokenizer, (const uint8_t *)prompt, strlen(prompt), token_ids_take, &ids, &replaced,
                                  &first);
 
+    if (!st && !ids.n && !given) /* a tokenizer that drops white space */
+        st = tokenizer_encode(r->tokenizer, (const uint8_t *)".", 1, token_ids_take, &ids, &replaced, &first);
     if (!st && !ids.n)
         st = FAIL(E_INVALID, "--sample-prompt has no token");
     st = st ? st : text_generator_write(r->generator, &ids, SAMPLE_TOKENS, &how, ignore_token, NULL);
