@@ -3,15 +3,16 @@
 #   tests/mutate.sh [OPTION...] FILE|FOLDER...       C files of the product
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
-#     --quick         leave out suites of more than 40 seconds: fewer are killed than all tests would kill
-#     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the suites that run the mutant's line]
+#     --quick         leave out tests of more than 40 seconds: fewer are killed than all tests would kill
+#     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the tests that run the mutant's line]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
-# Each suite of each test program runs once in a copy built with --coverage.  A mutant then runs only the suites that run its line:
-# first those with the fewest seconds for each mutant that they have killed.  A mutant on a line that no suite runs survives at once.
-# Scripts run only if --tests names them.
-# Works on a copy of the tree in $MUTATE_WORK [/tmp/dpexec-mutate], and keeps the copy for the next time.  $DPX_SIM_DEVICE is the
-# libsim_device.a of another build [compiled].
+# Each suite of each test program, and each script of tests/cli, runs once in a copy built with --coverage.  A mutant then runs only
+# the tests that run its line: first those with the fewest seconds for each mutant that they have killed.  A mutant on a line that no
+# test runs survives at once.  A script must fail twice to kill, for it may wait for others on a busy machine.
+# Works on a copy of the tree in $MUTATE_WORK [/tmp/dpexec-mutate], and keeps the copy for the next time.  $MUTATE_MAP is another such
+# copy, which has run the tests with coverage; several runs can share it.
+# $DPX_SIM_DEVICE is the libsim_device.a of another build [compiled]; $DPX_ONNX_TESTS are the official tests of conformance [none].
 set -eu
 cd "$(dirname "$0")/.."
 sample=() tests='' quick='' files=()
@@ -33,9 +34,12 @@ mapfile -t mutants < <(/usr/bin/python3 tests/mutants.py "${sample[@]}" "${files
 cd "$work"
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache
 export OMP_NUM_THREADS=1 DPEXEC_RUNS=none DPEXEC_CACHE_DIR=$PWD/build/sim-cache
-configure=(cmake -S . -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=OFF "-DDPX_SIM_DEVICE=${DPX_SIM_DEVICE:-}")
+configure=(cmake -S . -G Ninja -DCMAKE_BUILD_TYPE=Release -DDPX_CUDA=OFF "-DDPX_SIM_DEVICE=${DPX_SIM_DEVICE:-}"
+    "-DDPX_ONNX_TESTS=${DPX_ONNX_TESTS:-}")
 "${configure[@]}" -B build >/dev/null
 ninja -C build >build.log
+[ -e build/python ] || tests/interop/install.sh build >build.log
+MUTATE_MAP=${MUTATE_MAP:-} map=${MUTATE_MAP:-$PWD}
 
 # object FILE: where a build folder has its object.
 object() {
@@ -46,26 +50,41 @@ object() {
 
 # ---- which suites run a line ----
 
-# measure TEST: runs a suite in the copy with coverage; reached/TEST has its .gcda files and the seconds that it took.
+# measure TEST PROGRAM COMMAND...: runs a test in the copy with coverage, if its program is new; reached/TEST has its .gcda files and
+# the seconds that it took.
 measure() {
-    local dir=reached/$1
-    [ "coverage/test_${1%%:*}" -nt "$dir/seconds" ] || return 0
+    local dir=reached/$1 program=$2
+    shift 2
+    [ "$program" -nt "$dir/seconds" ] || return 0
     rm -rf "$dir"
     mkdir -p "$dir"
     TIMEFORMAT='%U %S'
     { time GCOV_PREFIX=$PWD/$dir GCOV_PREFIX_STRIP=$(tr -cd / <<<"$PWD/coverage" | wc -c) \
-        "coverage/test_${1%%:*}" "${1#*:}" >"$dir.log" 2>&1 || true; } 2>"$dir.time"
+        timeout 1200 "$@" >"$dir.log" 2>&1 || true; } 2>"$dir.time"
     awk '{ print $1 + $2 }' "$dir.time" >"$dir/seconds"
 }
 
 # Children of tests end by _exit, which would lose what they ran.
 measure_all() {
-    local program test
+    local program test script waiting=0
     "${configure[@]}" -B coverage "-DCMAKE_C_FLAGS=--coverage -fno-early-inlining" -DCMAKE_EXE_LINKER_FLAGS=-Wl,--defsym=_exit=exit >/dev/null
     ninja -C coverage >build.log
+    ln -sfn ../build/python coverage/python
     for program in coverage/test_*; do
-        for test in $("$program" --list | cut -d' ' -f1); do measure "${program#*_}:$test"; done
+        for test in $("$program" --list | cut -d' ' -f1); do beside measure "${program#*_}:$test" "$program" "$program" "$test"; done
     done
+    for script in tests/cli/*.sh; do
+        test=$(basename "$script" .sh)
+        [ "$test" = lib ] || beside measure "$test" coverage/dpexec "$script" "$PWD/coverage"
+    done
+    wait
+}
+
+# beside COMMAND...: runs it while the script goes on, one for each processor at a time.
+beside() {
+    [ "$waiting" -lt "$(env -u OMP_NUM_THREADS nproc)" ] || { wait -n; waiting=$((waiting - 1)); }
+    waiting=$((waiting + 1))
+    "$@" &
 }
 
 # tests_of FILE LINE: the suites that run the line, in order.  A line without code of its own belongs to the one above it.
@@ -74,24 +93,25 @@ tests_of() {
     local notes dir lines=()
     notes=$(object "$1")
     notes=${notes%.o}
-    for dir in reached/*/; do
+    for dir in "$map"/reached/*/; do
         [ -e "$dir$notes.gcda" ] || continue
         lines+=("$dir$notes.txt")
         [ -e "$dir$notes.txt" ] || {
-            ln -sf "$PWD/coverage/$notes.gcno" "$dir$notes.gcno"
-            (cd coverage && gcov --stdout "../$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
+            ln -sf "$map/coverage/$notes.gcno" "$dir$notes.gcno"
+            (cd "$map/coverage" && gcov --stdout "$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
                 $3 == "Source" { own = substr($4, length($4) - length(file) + 1) == file }
-                own && $2 + 0 && $1 !~ /-$/ { print $2 + 0, $1 !~ /[#=%]/ }' >"$dir$notes.txt"
+                own && $2 + 0 && $1 !~ /-$/ { print $2 + 0, $1 !~ /[#=%]/ }' >lines
+            mv lines "$dir$notes.txt"
         }
     done
     [ ${#lines[@]} = 0 ] || awk -v line="$2" -v quick="$quick" '
         FILENAME == "killers" { killed[$1]++; next }
-        FNR == 1 { split(FILENAME, part, "/"); test = part[2]; above = 0 }
+        FNR == 1 { test = FILENAME; sub(/.*\/reached\//, "", test); sub(/\/.*/, "", test); above = 0 }
         FILENAME ~ /seconds$/ { seconds[test] = $1; next }
         $1 <= line && $1 > above { above = $1; runs[test] = 0 }
         $1 == above { runs[test] += $2 }
         END { for (t in runs) if (runs[t] && !(quick && seconds[t] > 40)) print seconds[t] / (1 + killed[t]), t }
-        ' killers reached/*/seconds "${lines[@]}" | sort -n | cut -d' ' -f2
+        ' killers "$map"/reached/*/seconds "${lines[@]}" | sort -n | cut -d' ' -f2
 }
 
 # passes TEST: builds what the test needs, and runs it; one that computes ten times as long as it should has failed.
@@ -103,9 +123,10 @@ passes() {
         command=("build/$program")
         [[ $1 != *:* ]] || command=("build/$program" "${1#*:}")
     else
-        ninja -C build dpexec graph-transform >>build.log
+        [[ $linked == *" tools "* ]] || ninja -C build dpexec graph-transform libdpexec >>build.log || exit 2
+        linked+='tools '
     fi
-    [ ! -e "reached/$1/seconds" ] || read -r seconds <"reached/$1/seconds"
+    [ ! -e "$map/reached/$1/seconds" ] || read -r seconds <"$map/reached/$1/seconds"
     seconds=${seconds%.*}
     (ulimit -t $((10 * seconds + 10)) && exec timeout $((40 * seconds + 60)) "${command[@]}") >test.log 2>&1
 }
@@ -114,7 +135,10 @@ passes() {
 killer() {
     local name
     while read -r name; do
-        passes "$name" </dev/null || { echo "$name" | tee -a killers; return; }
+        passes "$name" </dev/null && continue
+        [[ $name == *:* ]] || ! passes "$name" </dev/null || continue
+        echo "$name" | tee -a killers
+        return
     done <list
 }
 
@@ -128,12 +152,13 @@ trust() {
     trusted[$1]=yes
 }
 
-[ -n "$tests" ] || measure_all
+[ -n "$tests$MUTATE_MAP" ] || measure_all
 : >killers
 killed=0 survivors=()
 for mutant in "${mutants[@]}"; do
     IFS=: read -r file line column old new <<<"$mutant"
     cp "$file" original.c
+    trap 'cp original.c "$file"' EXIT
     object=$(object "$file")
     cp "build/$object" original.o
     awk -v line="$line" -v column="$column" -v old="$old" -v new="$new" \
@@ -150,7 +175,7 @@ for mutant in "${mutants[@]}"; do
             trust "$by"
             verdict="killed by $by" killed=$((killed + 1))
         else
-            verdict="SURVIVED $(wc -l <list) suites"
+            verdict="SURVIVED $(wc -l <list) tests"
             [ -s list ] || verdict='SURVIVED: no test runs this line'
             survivors+=("$mutant")
         fi
