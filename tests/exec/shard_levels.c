@@ -17,7 +17,7 @@
 #include "passes/options/recipes.h"
 #include "passes/options/step.h"
 
-enum { MODELS = 2000, SAMPLES = 7, MOST_VALUES = 16, STEPS = 2, MOST_BYTES = 1 << 14 };
+enum { MODELS = 500, SAMPLES = 7, MOST_VALUES = 16, STEPS = 2, MOST_BYTES = 1 << 14 };
 
 typedef struct {
     ValueId v;
