@@ -80,9 +80,9 @@ measure_all() {
     wait
 }
 
-# beside COMMAND...: runs it while the script goes on, one for each processor at a time.
+# beside COMMAND...: runs it while the script goes on, one more at a time than there are processors, for some wait.
 beside() {
-    [ "$waiting" -lt "$(env -u OMP_NUM_THREADS nproc)" ] || { wait -n; waiting=$((waiting - 1)); }
+    [ "$waiting" -le "$(env -u OMP_NUM_THREADS nproc)" ] || { wait -n; waiting=$((waiting - 1)); }
     waiting=$((waiting + 1))
     "$@" &
 }
@@ -94,7 +94,7 @@ tests_of() {
     notes=$(object "$1")
     notes=${notes%.o}
     for dir in "$map"/reached/*/; do
-        [ -e "$dir$notes.gcda" ] || continue
+        [ -e "$dir$notes.gcda" ] && [ -e "${dir}seconds" ] || continue
         lines+=("$dir$notes.txt")
         [ -e "$dir$notes.txt" ] || {
             ln -sf "$map/coverage/$notes.gcno" "$dir$notes.gcno"
