@@ -3,7 +3,7 @@
 #   tests/mutate.sh [OPTION...] FILE|FOLDER...       C files of the product
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
-#     --quick         leave out tests of more than 40 seconds: fewer are killed than all tests would kill
+#     --most SECONDS  leave out tests that take longer: fewer are killed than all tests would kill
 #     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the tests that run the mutant's line]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
@@ -15,12 +15,12 @@
 # $DPX_SIM_DEVICE is the libsim_device.a of another build [compiled]; $DPX_ONNX_TESTS are the official tests of conformance [none].
 set -eu
 cd "$(dirname "$0")/.."
-sample=() tests='' quick='' files=()
+sample=() tests='' most='' files=()
 while [ $# != 0 ]; do
     case $1 in
     --sample | --seed) sample+=("$1" "$2") && shift ;;
     --tests) tests=$2 && shift ;;
-    --quick) quick=yes ;;
+    --most) most=$2 && shift ;;
     -*) echo "tests/mutate.sh: unknown option '$1'" >&2 && exit 2 ;;
     *) mapfile -O ${#files[@]} -t files < <(git ls-files -- "$1" | grep '\.c$') ;;
     esac
@@ -104,13 +104,13 @@ tests_of() {
             mv lines "$dir$notes.txt"
         }
     done
-    [ ${#lines[@]} = 0 ] || awk -v line="$2" -v quick="$quick" '
+    [ ${#lines[@]} = 0 ] || awk -v line="$2" -v most="$most" '
         FILENAME == "killers" { killed[$1]++; next }
         FNR == 1 { test = FILENAME; sub(/.*\/reached\//, "", test); sub(/\/.*/, "", test); above = 0 }
         FILENAME ~ /seconds$/ { seconds[test] = $1; next }
         $1 <= line && $1 > above { above = $1; runs[test] = 0 }
         $1 == above { runs[test] += $2 }
-        END { for (t in runs) if (runs[t] && !(quick && seconds[t] > 40)) print seconds[t] / (1 + killed[t]), t }
+        END { for (t in runs) if (runs[t] && !(most && seconds[t] > most + 0)) print seconds[t] / (1 + killed[t]), t }
         ' killers "$map"/reached/*/seconds "${lines[@]}" | sort -n | cut -d' ' -f2
 }
 
