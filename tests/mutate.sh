@@ -3,7 +3,7 @@
 #   tests/mutate.sh [OPTION...] FILE|FOLDER...       C files of the product
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
-#     --most SECONDS  leave out tests that take longer: fewer are killed than all tests would kill
+#     --most SECONDS  leave out scripts that take longer: fewer are killed than all tests would kill
 #     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the tests that run the mutant's line]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
@@ -110,7 +110,7 @@ tests_of() {
         FILENAME ~ /seconds$/ { seconds[test] = $1; next }
         $1 <= line && $1 > above { above = $1; runs[test] = 0 }
         $1 == above { runs[test] += $2 }
-        END { for (t in runs) if (runs[t] && !(most && seconds[t] > most + 0)) print seconds[t] / (1 + killed[t]), t }
+        END { for (t in runs) if (runs[t] && !(most && t !~ /:/ && seconds[t] > most + 0)) print seconds[t] / (1 + killed[t]), t }
         ' killers "$map"/reached/*/seconds "${lines[@]}" | sort -n | cut -d' ' -f2
 }
 
