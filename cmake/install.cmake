@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-add_library(libdpexec SHARED $<TARGET_OBJECTS:core>)
+add_library(libdpexec SHARED $<TARGET_OBJECTS:core> ${isa_objects})
 set_target_properties(libdpexec PROPERTIES OUTPUT_NAME dpexec EXPORT_NAME dpexec VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
 target_link_libraries(libdpexec PRIVATE $<TARGET_PROPERTY:core,LINK_LIBRARIES>)

@@ -98,6 +98,9 @@ DPX_API const char *dpx_status_name(dpx_status status);
 typedef void *dpx_alloc_fn(void *user, size_t alignment, size_t bytes);
 typedef void dpx_release_fn(void *user, void *memory);
 DPX_API dpx_status dpx_set_allocator(dpx_alloc_fn *alloc, dpx_release_fn *release, void *user) DPX_CHECKED;
+/* The instruction sets that this build has kernels of CPU devices for and this processor runs, "native" or "x86-64-v3",
+ * the fastest first; NULL: no more.  The option "isa" chooses one. */
+DPX_API const char *dpx_isa_at(int i);
 
 /* ---- tensors: dense, row-major, in host memory ---- */
 

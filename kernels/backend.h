@@ -54,8 +54,18 @@ typedef struct Kernel {
 
 extern const Kernel *const kernels_ref[]; /* plain C, every operator, every type: the oracle and the fallback */
 extern const int kernels_ref_len;
-extern const Kernel *const kernels_cpu[]; /* the fast path */
-extern const int kernels_cpu_len;
+/* The fast path, compiled for one instruction set. */
+typedef struct {
+    const char *isa; /* "native": the processor that compiled them; "x86-64-v3" and its like; NULL: there are none */
+    const Kernel *const *kernel; /* [n] */
+    int n;
+} CpuKernels;
+
+/* Number i of those that this build has and this processor runs, the fastest first; past the last all is 0. */
+CpuKernels cpu_kernels_at(int i);
+/* The fastest, or with an `isa` those; all is 0 where this processor or this build has none. */
+CpuKernels cpu_kernels(const char *isa);
+
 extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */
 extern const int kernels_cuda_len;
 

@@ -32,7 +32,7 @@ static void name_processor(char out[256], const char *machine)
         fclose(f);
 }
 
-json_t *environment_json(void)
+json_t *environment_json(const char *isa)
 {
     const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const time_t now = time(NULL);
@@ -46,7 +46,7 @@ json_t *environment_json(void)
     snprintf(system, sizeof system, "%s %s", u.sysname, u.release);
     name_processor(processor, u.machine);
     text_format(memory, sizeof memory, "%.1f GiB", bytes / (1 << 30));
-    return json_pack("{s:s, s:o, s:s, s:o, s:I, s:s}", "started", started, "host", json_of_text(u.nodename), "system",
-                     system, "processor", json_of_text(processor), "cores", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
-                     "memory", memory);
+    return json_pack("{s:s, s:o, s:s, s:o, s:I, s:s, s:s}", "started", started, "host", json_of_text(u.nodename),
+                     "system", system, "processor", json_of_text(processor), "cores",
+                     (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "memory", memory, "isa", isa);
 }

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 /* {"started": "2026-01-31 12:00:00 +0100", "host": ..., "system": ..., "processor": ..., "cores": 8, "memory": "31.2
- * GiB"}; NULL: out of memory. */
-json_t *environment_json(void);
+ * GiB", "isa": as given}; NULL: out of memory. */
+json_t *environment_json(const char *isa);
 
 #endif

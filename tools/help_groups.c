@@ -29,7 +29,7 @@ const HelpGroup help_groups[] = {
       "input-members input-value batch-input max-nodes" },
     { "batch-norm", "Batch norm", "bn bn-group broadcast-buffers bn-eps bn-variance" },
     { "devices", "Devices and replicas",
-      "devices replicas threads split links compat strategy output-device output-axis scalar-outputs loss-at mix "
+      "devices replicas threads isa split links compat strategy output-device output-axis scalar-outputs loss-at mix "
       "bucket-mb reduce-dtype shard" },
     { "speed", "Precision, speed and memory",
       "precision loss-scale dtype tune blocks no-capture chunk-loss programs plan-memory reproducible reduce "

@@ -481,6 +481,7 @@ static const Flag device_flags[] = {
     { "o", "FILE", "where to write the measurement [standard output]" },
     { "devices", "LIST", "which devices to measure [cpu:0]" },
     { "threads", "N", "threads of each device's team [the cores are shared out]" },
+    { "isa", "SET", "instruction set of the CPU kernels, as in train [auto]" },
     WORLD_FLAGS,
     { NULL, NULL, NULL },
 };
@@ -504,7 +505,7 @@ static void write_text(void *to, const char *text, size_t bytes)
 /* Measures devices and links; rank 0 writes the result. */
 static Status measure(const Args *a, ToolWorld *w)
 {
-    static const char *const names[] = { "devices", "threads" };
+    static const char *const names[] = { "devices", "threads", "isa" };
     const char *path = args_value(a, "o");
     OutFile *file = NULL;
     Status st;

@@ -264,8 +264,8 @@ Status expand_resume(ArgList *out, const Args *a)
 /* Gives the trainer's options the values that the run had in force, but not its devices. */
 static Status set_options(const Args *a, const json_t *root)
 {
-    static const char *const machine[] = { "devices", "replicas", "split",      "links", "shard",
-                                           "tune",    "threads",  "no-capture", "spin",  NULL };
+    static const char *const machine[] = { "devices", "replicas",   "split", "links", "shard", "tune",
+                                           "threads", "no-capture", "spin",  "isa",   NULL };
 
     for (int i = 0; i < dpx_option_count(); i++) {
         const dpx_option_info o = dpx_option_at(i);

@@ -13,6 +13,7 @@
 #include "graph/base/foreign.h"
 #include "graph/base/host_memory.h"
 #include "graph/tensor/strings.h"
+#include "kernels/backend.h"
 #include "passes/batch_axis.h"
 #include "passes/build_options.h"
 #include "passes/options/batch.h"
@@ -29,6 +30,8 @@ _Static_assert(sizeof(dpx_text) == sizeof(Text) && offsetof(dpx_text, bytes) == 
 const char *dpx_error(void) { return status_message(); }
 
 const char *dpx_version(void) { return DPX_VERSION; }
+
+const char *dpx_isa_at(int i) { return i < 0 ? NULL : cpu_kernels_at(i).isa; }
 
 _Static_assert(DPX_VERSION_NUMBER == DPX_PROJECT_NUMBER, "dpexec.h and CMakeLists.txt have the same version");
 

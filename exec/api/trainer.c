@@ -220,6 +220,14 @@ static Status decide_split(dpx_trainer *t, const DeviceList *list)
     return text ? options_set(t->options, "split", text) : FAIL_NOMEM();
 }
 
+/* Sets --isa to the instruction set in use, which processes compare and a resumed run is told of. */
+static Status decide_isa(dpx_trainer *t, const DeviceList *list)
+{
+    const char *isa = t->options->ways.isa ? t->options->ways.isa : cpu_kernels(NULL).isa;
+
+    return list->device[0].cuda || !isa ? ST_OK : options_set(t->options, "isa", isa);
+}
+
 static Status decide_links(dpx_trainer *t, const DeviceList *list)
 {
     char text[256];
@@ -247,6 +255,7 @@ static Status trainer_create(dpx_trainer *t, const dpx_options *options, const d
     TRY(options_copy(&t->options, (const Options *)options));
     TRY(options_check(t->options));
     TRY(options_devices(&devices, t->options));
+    TRY(decide_isa(t, &devices));
     TRY(enter_world(t, &devices));
     TRY(decide_split(t, &devices));
     TRY(decide_links(t, &devices));

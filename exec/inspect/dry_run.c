@@ -258,7 +258,8 @@ static Status plan_mode(DryRun *d, BuildMode mode, const char *what, Report *rep
                            .n_device = d->n_device,
                            .plan_only = true,
                            .ways = { .library_sums = d->options->ways.library_sums,
-                                     .latency_bytes = d->options->ways.latency_bytes } };
+                                     .latency_bytes = d->options->ways.latency_bytes,
+                                     .isa = d->options->ways.isa } };
     Program *p;
     MemoryBudget *b;
     Graph *g;

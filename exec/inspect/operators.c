@@ -46,7 +46,8 @@ static const char *placement(const OpDef *op)
 
 static void operators_print_row(FILE *to, JsonWriter *w, const OpDef *op)
 {
-    const bool fast = has_kernel(kernels_cpu, kernels_cpu_len, op);
+    const CpuKernels cpu = cpu_kernels(NULL);
+    const bool fast = has_kernel(cpu.kernel, cpu.n, op);
     char types[TYPES_TEXT] = "any";
     size_t n = 0;
 

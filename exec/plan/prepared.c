@@ -24,11 +24,12 @@ static int driver_of(const Prepared *p, int d) { return d % p->opt.n_device; }
 static const Kernel *prepared_choose(const Prepared *p, const Node *n)
 {
     const Graph *g = p->graph;
+    const CpuKernels cpu = cpu_kernels(p->opt.ways.isa);
     const Kernel *k;
 
     if (prepared_runtime(p) && n->device < p->opt.n_device)
         return kernel_find(kernels_cuda, kernels_cuda_len, g, n);
-    k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
+    k = kernel_find(cpu.kernel, cpu.n, g, n);
     return k || node_layout(g, n) != LAYOUT_ROWS ? k : kernel_reference(g, n);
 }
 

@@ -20,6 +20,7 @@ typedef struct {
     bool library_sums; /* over processes of CPU devices what carries the world's messages adds, in its own order */
     double latency_bytes; /* how many take as long on a link as an empty message (exec/run/collective_span.h); 0: not
                              known */
+    const char *isa;      /* of the kernels of CPU devices (kernels/backend.h); NULL: the fastest */
 } Ways;
 
 typedef struct {

@@ -14,6 +14,7 @@
 #include "exec/train/options_presets.h"
 #include "exec/train/options_types.h"
 #include "exec/train/session.h"
+#include "kernels/backend.h"
 #include "passes/options/batch.h"
 #include "passes/options/recipes.h"
 #include "passes/options/target.h"
@@ -38,6 +39,20 @@ static Status set_plan_memory(const Setting *r, void *to, const char *value)
         if (__builtin_mul_overflow(n, (int64_t)1000, &n))
             return setting_bad(r, value, "a number of bytes that can be counted");
     stored_memory(o)->plan_memory = n;
+    return ST_OK;
+}
+
+/* One of the instruction sets that kernels are compiled for and this processor runs. */
+static Status set_isa(const Setting *r, void *to, const char *value)
+{
+    const char *isa = cpu_kernels(strcmp(value, "auto") ? value : NULL).isa;
+    char expected[128] = "auto";
+
+    for (int i = 0; cpu_kernels_at(i).isa; i++)
+        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "|%s", cpu_kernels_at(i).isa);
+    if (!isa)
+        return setting_bad(r, value, expected);
+    ((Options *)to)->ways.isa = isa;
     return ST_OK;
 }
 
@@ -150,6 +165,10 @@ static const Setting table[] = {
       .min = 1, .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
     { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
       .min = 1, .max = 1024, .on_resume = RESUME_BITS },
+    { "isa", "SET", "auto",
+      "instruction set of the CPU kernels: native, or x86-64-v2, -v3 or -v4, as far as this build has it and this "
+      "processor runs it; auto: the fastest",
+      .set = set_isa, .on_resume = RESUME_BITS },
     { "loader-threads", "N", "0",
       "cores that are left to the threads which make samples; the command line has it from --workers",
       SETTING_OF(Options, loader_threads), .max = 1024, .on_resume = RESUME_FREE, .derived = true },

@@ -2,9 +2,20 @@
  * and stores everything by rows. */
 #include "kernels/cpu/onednn.h"
 
-static bool computes(const Graph *g, const Node *n) { return kernel_find(kernels_cpu, kernels_cpu_len, g, n); }
+/* What a kernel takes does not depend on the instruction set. */
+static bool computes(const Graph *g, const Node *n)
+{
+    const CpuKernels cpu = cpu_kernels(NULL);
 
-static bool fuses(const Target *t, const OpDef *op) { return kernel_exists(kernels_cpu, kernels_cpu_len, op, t); }
+    return kernel_find(cpu.kernel, cpu.n, g, n);
+}
+
+static bool fuses(const Target *t, const OpDef *op)
+{
+    const CpuKernels cpu = cpu_kernels(NULL);
+
+    return kernel_exists(cpu.kernel, cpu.n, op, t);
+}
 
 /* Convolutions of float32 work on blocks of channels, and would put what is stored otherwise in blocks for themselves.
  */

@@ -186,6 +186,7 @@ static size_t update_of(const Kernel *k, void *state, KernelCtx *ctx, const Grap
  * is not there.  Returns whether so many were made. */
 static bool prepare_without(int n_th, const Graph *g, const Node *n, const char *expected, size_t bytes, char *found)
 {
+    const CpuKernels cpu = cpu_kernels(NULL);
     KernelCtx ctx = { .n_threads = 1 };
     void *state = NULL;
     const Kernel *k;
@@ -193,7 +194,7 @@ static bool prepare_without(int n_th, const Graph *g, const Node *n, const char 
     Status st;
 
     atomic_store(&until_failure, n_th);
-    k = kernel_find(kernels_cpu, kernels_cpu_len, g, n);
+    k = kernel_find(cpu.kernel, cpu.n, g, n);
     st = k ? k->prepare(&state, &ctx, g, n) : ST_OK;
     reached = atomic_exchange(&until_failure, 0) <= 0;
     if (!k)
@@ -212,12 +213,13 @@ static void test_update_out_of_memory(void)
 {
     static char expected[1 << 16], found[1 << 16];
     Graph *g = training_mlp(10, 1, 1);
+    const CpuKernels cpu = cpu_kernels(NULL);
     KernelCtx ctx = { .n_threads = 1 };
     void *state;
     int tried = 0, nodes = 0;
 
     FOR_NODES(g, n) {
-        const Kernel *k = n->op == &op_Update ? kernel_find(kernels_cpu, kernels_cpu_len, g, n) : NULL;
+        const Kernel *k = n->op == &op_Update ? kernel_find(cpu.kernel, cpu.n, g, n) : NULL;
         size_t bytes;
 
         if (!k || nodes++ || !CHECK_OK(k->prepare(&state, &ctx, g, n)))

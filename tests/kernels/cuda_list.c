@@ -37,7 +37,8 @@ static unsigned cuda_types(const OpDef *op)
 
 static void write_operator(FILE *f, const OpDef *op)
 {
-    const unsigned cpu = types_of(kernels_ref, kernels_ref_len, op) | types_of(kernels_cpu, kernels_cpu_len, op);
+    const CpuKernels fast = cpu_kernels(NULL);
+    const unsigned cpu = types_of(kernels_ref, kernels_ref_len, op) | types_of(fast.kernel, fast.n, op);
     const unsigned missing = cpu & ~cuda_types(op);
 
     if (!missing || !cuda_types(op))

@@ -144,7 +144,9 @@ static int check_lists(const Row *r)
 {
     for (int t = 0; r->count && t < 2; t++) {
         check_row("reference", kernels_ref, kernels_ref_len, r, t ? DT_FLOAT64 : DT_FLOAT32);
-        check_row("vector", kernels_cpu, kernels_cpu_len, r, t ? DT_FLOAT64 : DT_FLOAT32);
+        for (int s = 0; cpu_kernels_at(s).isa; s++)
+            check_row(cpu_kernels_at(s).isa, cpu_kernels_at(s).kernel, cpu_kernels_at(s).n, r,
+                      t ? DT_FLOAT64 : DT_FLOAT32);
     }
     return r->count;
 }

@@ -48,7 +48,7 @@ Status check_reference(Check *k) CHECKED;
 /* One kernel on the data of `e`, guard bytes around every buffer, in place where OpDef allows it, with 1 and 3
  * threads, which give the same bits but for oneDNN's convolutions. */
 Status check_kernel(Check *k, const Eval *e, const Kernel *kernel, double tol) CHECKED;
-/* All candidates for the node; those of kernels_cpu and kernels_cuda count as compared. */
+/* All candidates for the node; those of kernels/cpu and kernels_cuda count as compared. */
 Status check_kernels(Check *k, const Eval *e) CHECKED;
 Status check_cuda_kernels(Check *k, const Eval *e, double tol) CHECKED;
 /* The CUDA kernels with "f" read as float16 and as bfloat16, against the float64 reference on the rounded inputs. */

@@ -284,6 +284,7 @@ Status open_run(Run *r)
     r->facts.batches = loader_batches(r->loader);
     r->facts.epochs_of_step = r->across_epochs ? r->accumulate : 1;
     r->facts.replicas = dpx_trainer_replicas(r->trainer);
+    r->facts.isa = dpx_trainer_option(r->trainer, "isa");
     r->facts.observes = dpx_trainer_observes(r->trainer) != 0;
     if (!r->world.rank)
         tell_summary(r);

@@ -289,6 +289,7 @@ static bool add_flag(json_t *flags, const Args *a, int i)
 /* The text of args.json, which the caller frees; NULL: out of memory. */
 static char *describe_args(const Args *a)
 {
+    const char *isa = dpx_options_get(a->options, "isa"), *fastest = dpx_isa_at(0);
     json_t *options = json_object(), *given = json_array(), *positional = json_array(), *flags = json_object(), *root;
     bool good = options && given && positional && flags;
     char *text;
@@ -306,7 +307,8 @@ static char *describe_args(const Args *a)
         good &= !json_object_set_new(options, name, json_of_text(dpx_options_get(a->options, name)));
     }
     root = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version", dpx_version(), "arguments", positional, "flags",
-                     flags, "given", given, "options", options, "environment", environment_json());
+                     flags, "given", given, "options", options, "environment",
+                     environment_json(strcmp(isa, "auto") || !fastest ? isa : fastest));
     text = good && root ? json_text(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;
