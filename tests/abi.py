@@ -152,6 +152,9 @@ def problems(build):
 
 def main(arguments):
     if "--renew" not in arguments:
+        for build in arguments:
+            if not pathlib.Path(build, "CMakeCache.txt").exists():
+                return f"tests/abi.py: {build}: expected a build folder, found no CMakeCache.txt in it"
         found = list(problems(arguments[0] if arguments else None))
         print("\n".join(found), end="\n" if found else "")
         return bool(found)
