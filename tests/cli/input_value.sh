@@ -22,6 +22,8 @@ check "it is the same" cmp "$run/model.onnx" "$DIR/once/model.onnx"
 check "on replicas" "${train[@]}" --steps 4 --input-value sr=16000 --devices 'cpu*3' --out "$DIR/three"
 
 scaled=("$dpexec" train "$scale" "${data[@]}" --quiet --batch-size 6 --checkpoint-every 2 --input-value pair=1,2)
+refused 2 "input 'weight' is float32[], which cannot hold false" "${scaled[@]}" --steps 2 --input-value weight=false --out "$DIR/refused"
+refused 2 "found 'weight=2,falsehood'" "${scaled[@]}" --steps 2 --input-value weight=2,falsehood --out "$DIR/refused"
 check "another model" "${scaled[@]}" --steps 2 --input-value weight=2 --out "$DIR/scaled"
 refused 2 "--input-value was 'pair=1,2;weight=2', is 'pair=1,2;weight=3'" "${scaled[@]}" --steps 4 --input-value weight=3 --resume "$DIR/scaled"
 

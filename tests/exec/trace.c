@@ -54,6 +54,7 @@ static void test_events(void)
 {
     int n_kernels, devices = 0;
     json_t *root = traced(1000, &n_kernels), *events = json_object_get(root, "traceEvents"), *e;
+    double first = INFINITY;
     size_t i;
 
     CU_ASSERT_PTR_NOT_NULL(root);
@@ -62,10 +63,12 @@ static void test_events(void)
     {
         devices |= 1 << json_integer_value(json_object_get(e, "pid"));
         CU_ASSERT(json_real_value(json_object_get(e, "dur")) >= 0);
+        first = fmin(first, json_number_value(json_object_get(e, "ts")));
         CU_ASSERT_PTR_NOT_NULL(json_string_value(json_object_get(e, "name")));
         check_args(json_string_value(json_object_get(e, "cat")), json_object_get(e, "args"));
     }
     CU_ASSERT_EQUAL(devices, 3);
+    CU_ASSERT_EQUAL(first, 0); /* the first call is the beginning of time */
     json_decref(root);
 }
 

@@ -203,6 +203,8 @@ static dpx_status power_gradient(void *user, dpx_node *n)
                     less = exponent == 3 ? dpx_graph_emit(n, "com.example", "Square", &x, 1, NULL, 0) : x,
                     slope = binary(n, "Mul", dpx_graph_number(n, x, exponent), less);
 
+    for (int i = -1; i < 2; i += 2) /* there is one of each, number 0 */
+        CU_ASSERT(!dpx_graph_input(n, i) && !dpx_graph_output(n, i) && !dpx_graph_output_gradient(n, i));
     return dpx_graph_set_input_gradient(n, 0, binary(n, "Mul", dy, slope));
 }
 
