@@ -419,6 +419,7 @@ static void test_harmless(void)
 static void test_names(void)
 {
     CU_ASSERT_EQUAL(dpx_version_number(), DPX_VERSION_NUMBER);
+    CU_ASSERT(!dpx_isa_at(-1) && dpx_isa_at(0) && !dpx_isa_at(100));
     CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_OK), "DPX_OK");
     CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_SHAPE), "DPX_SHAPE");
     CU_ASSERT_STRING_EQUAL(dpx_status_name(DPX_INTERRUPTED), "DPX_INTERRUPTED");
