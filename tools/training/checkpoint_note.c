@@ -82,7 +82,8 @@ static json_t *checkpoint_note_describe(const RunFacts *f)
         good &= !json_object_set_new(j, with_value[i], json_of_text(value ? value : other));
     }
     good &= !json_object_set_new(j, "replicas", json_sprintf("%d", f->replicas));
-    good &= !json_object_set_new(j, "isa", json_of_text(f->isa));
+    if (f->isa)
+        good &= !json_object_set_new(j, "isa", json_of_text(f->isa));
     good &= !json_object_set_new(j, "data by digest", json_of_text(f->data));
     good &= !json_object_set_new(j, "fitted of digest", json_of_text(f->fitted));
     good &= !json_object_set_new(j, "parameters of digest", json_of_text(f->parameters));

@@ -14,7 +14,7 @@ typedef struct {
     int64_t samples, batches; /* of an epoch */
     int64_t epochs_of_step;   /* the most epochs that a step may end, at least 1 */
     int replicas;
-    const char *isa; /* in use, which "auto" chose */
+    const char *isa; /* in use, which "auto" chose; NULL: noted as it was given */
     Monitor monitor;
     bool observes; /* a schedule follows evaluations */
     char data[DIGEST_TEXT], class_weights[DIGEST_TEXT], parameters[DIGEST_TEXT], criterion[DIGEST_TEXT],
