@@ -1,6 +1,6 @@
 #!/bin/bash
 # Training steps per second of models/mlp.onnx in 2 threads while as many other processes compute as the machine has
-# cores, with libgomp's ways of waiting: waiting.sh [BUILD_DIR [STEPS]].  docs/embed.md has the figures.
+# cores, with libgomp's ways of waiting: waiting.sh [BUILD_DIR [STEPS]].  docs/guide/embed.md has the figures.
 build=$(cd "${1:-build}" && pwd) || exit 2
 cd "$(dirname "$0")/.." || exit 2
 program=$(mktemp)

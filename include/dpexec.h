@@ -23,8 +23,8 @@
  *
  * Waiting: CPU devices compute with OpenMP.  GNU's libgomp reads GOMP_SPINCOUNT and OMP_WAIT_POLICY when it is loaded,
  * before main, and by default its threads spin for milliseconds.  On a machine with other work training is then many
- * times slower.  Start the program with GOMP_SPINCOUNT=1000, or set it before dlopen (docs/embed.md).  The programs of
- * dpexec and `import dpexec` set it themselves.
+ * times slower.  Start the program with GOMP_SPINCOUNT=1000, or set it before dlopen (docs/guide/embed.md).  The
+ * programs of dpexec and `import dpexec` set it themselves.
  *
  * Growth: a program compiled with an older dpexec.h works with a newer library of the same major version.  Later
  * versions may add functions, constants, and members at the end of dpx_info, dpx_world_options, dpx_device, dpx_result,
@@ -314,7 +314,7 @@ DPX_API dpx_status dpx_transform(const dpx_model *model, const dpx_options *opti
                                  const char *format, dpx_write_fn *write, void *user) DPX_CHECKED;
 
 /* Measures the options' devices and their links, in about a second, and writes a description of the cluster as JSON
- * (docs/simulate.md).  All processes of the options' world call it and get the same text. */
+ * (docs/reference/simulate.md).  All processes of the options' world call it and get the same text. */
 DPX_API dpx_status dpx_measure(const dpx_options *options, dpx_write_fn *write, void *user) DPX_CHECKED;
 
 /* Writes the program that a run with these options would execute: the training step, or inference without a loss.  It
@@ -714,10 +714,10 @@ DPX_API dpx_status dpx_model_gradient(dpx_model **out, const dpx_model *model, c
                                       const char *of, const char *with_respect_to) DPX_CHECKED;
 
 /* Runs any model, also one whose control flow, sequences or shapes depend on data (for which loading or running returns
- * DPX_UNSUPPORTED); see docs/onnx.md.  The reference kernels compute it node by node in one thread, except parts with
- * products or convolutions whose shapes are known, which run as programs on "devices".  Inputs and outputs are maps
- * from names to tensors or, for sequences, lists of tensors, without empty optionals; a single input may be named "".
- * Used from `options`: "devices", "max-nodes", "plan-memory" and the embedder's operators. */
+ * DPX_UNSUPPORTED); see docs/reference/onnx.md.  The reference kernels compute it node by node in one thread, except
+ * parts with products or convolutions whose shapes are known, which run as programs on "devices".  Inputs and outputs
+ * are maps from names to tensors or, for sequences, lists of tensors, without empty optionals; a single input may be
+ * named "". Used from `options`: "devices", "max-nodes", "plan-memory" and the embedder's operators. */
 DPX_API dpx_status dpx_interpret(dpx_data **outputs, const char *path, const dpx_options *options,
                                  const dpx_data *inputs) DPX_CHECKED;
 

@@ -1,4 +1,4 @@
-/* The part of dpexec.h about samples of any structure (docs/ragged.md).  Include dpexec.h. */
+/* The part of dpexec.h about samples of any structure (docs/reference/ragged.md).  Include dpexec.h. */
 #ifndef DPEXEC_DATA_H
 #define DPEXEC_DATA_H
 
@@ -6,7 +6,7 @@
 #error "include dpexec.h, of which this is a part"
 #endif
 
-/* ---- samples of any structure (docs/ragged.md) ---- */
+/* ---- samples of any structure (docs/reference/ragged.md) ---- */
 
 /* Errors: DPX_SHAPE for samples whose structure, types or shapes differ, DPX_INVALID for a kind that the function does
  * not take; the message names the place.  Steps fail as those of a trainer do.

@@ -1,4 +1,5 @@
-/* The part of dpexec.h that declares operators of the embedder's own (docs/own-operators.md).  Include dpexec.h. */
+/* The part of dpexec.h that declares operators of the embedder's own (docs/guide/own-operators.md).  Include
+ * dpexec.h. */
 #ifndef DPEXEC_OPERATORS_H
 #define DPEXEC_OPERATORS_H
 
@@ -169,9 +170,9 @@ DPX_API dpx_value dpx_graph_constant(dpx_node *node, const dpx_tensor *tensor);
 DPX_API dpx_value dpx_graph_number(dpx_node *node, dpx_value like, double number);
 /* Returns 1, and the type and shape of a value in *out, without data; 0: there is no such value. */
 DPX_API int dpx_graph_tensor(const dpx_node *node, dpx_value v, dpx_tensor *out);
-/* Emits a node of an ONNX operator (domain "" or NULL, ...; spelled as in docs/operators.md) or of an operator of the
- * set, and returns output 0, or the first `n_out`.  An absent input is 0 in `in`.  Not allowed: operators that draw
- * random numbers, that training changes, or whose shapes depend on data. */
+/* Emits a node of an ONNX operator (domain "" or NULL, ...; spelled as in docs/reference/operators.md) or of an
+ * operator of the set, and returns output 0, or the first `n_out`.  An absent input is 0 in `in`.  Not allowed:
+ * operators that draw random numbers, that training changes, or whose shapes depend on data. */
 DPX_API dpx_value dpx_graph_emit(dpx_node *node, const char *domain, const char *name, const dpx_value *in, int n_in,
                                  const dpx_attribute *attributes, int n_attributes);
 DPX_API dpx_status dpx_graph_emit_outputs(dpx_node *node, const char *domain, const char *name, const dpx_value *in,

@@ -25,8 +25,8 @@ typedef struct GpuComm GpuComm;   /* this device's membership of a group of devi
 
 enum { GPU_NAME = 96, GPU_COMM_ID = 128, RUNTIME_ABI = 5 };
 
-/* The properties of a device: read from the driver, or from a description (docs/devices.md) when the device is not
- * there. */
+/* The properties of a device: read from the driver, or from a description (docs/reference/devices.md) when the device
+ * is not there. */
 typedef struct {
     char name[GPU_NAME];
     char bus_id[32]; /* "" when described */

@@ -6,9 +6,9 @@
 #   - at most one operand of an expression adds to a graph (tests/emission_order.py);
 #   - no macro of the kernels of host memory is longer than 8 lines: what is longer is a template or a function;
 #   - every file of the library and the tools begins with what it does;
-#   - files that comments and pages name are there;
+#   - files that comments and pages name are there, links of pages lead somewhere, long pages have a table of contents (tests/links.py);
 #   - nothing is in the root of the repository but what is named here;
-#   - what the table of behaviours in docs/semantics.md names is there: files, checks of tests, options, functions;
+#   - what the table of behaviours in docs/reference/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - every public function has a comment, and its part of the header the rules of errors and threads (docs/c_reference.py);
 #   - the binary interface is the one that tests/abi.txt and cmake/libdpexec.map store (tests/abi.py);
@@ -105,14 +105,15 @@ check 'comments and pages name files that are there' "$(git grep -ohE \
     '(^|[^a-zA-Z0-9_/.$*-])(graph|passes|exec|kernels|tools|tests|models|cmake|docs|bench|include)/[a-z0-9_/-]+\.(c|h|cpp|cu|cuh|inc|py|sh|md|txt|cmake)\>' \
     -- '*.[ch]' '*.inc' '*.cpp' '*.cu' '*.cuh' '*.sh' '*.py' '*.md' '*.cmake' CMakeLists.txt 2>/dev/null | sed -E 's/^[^a-z]//' | sort -u |
     while read -r f; do [ -f "$f" ] || echo "$f, in $(git grep -lF "$f" | tr '\n' ' ')"; done)"
+check 'links lead to pages and headings, and long pages have a table of contents' "$(python3 tests/links.py 2>&1)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 
 # A row names `FILES` with *checks* of theirs, `--options` and `dpx_functions`.
-behaviours=$(sed -n '/^| behaviour | of |/,/^$/p' docs/semantics.md)
+behaviours=$(sed -n '/^| behaviour | of |/,/^$/p' docs/reference/semantics.md)
 # Rows of option tables: { "name", what its value is called or NULL.
 options=$(cat exec/train/options.c graph/recipes/*.[ch] $tools | tr '\n\\' '  ' |
     grep -oE '"[a-z-]+", *(NULL|"[^"a-z][^"]*"|"true\|false"|\.metavar)' | sed -E 's/^"([a-z-]+)".*/\1/' | sort -u)
-check 'the table of behaviours is there' "$([ "$(echo "$behaviours" | grep -c '^| ')" -gt 90 ] || echo 'docs/semantics.md: no rows found')"
+check 'the table of behaviours is there' "$([ "$(echo "$behaviours" | grep -c '^| ')" -gt 90 ] || echo 'docs/reference/semantics.md: no rows found')"
 check 'the table of behaviours names files that are not there' \
     "$(echo "$behaviours" | grep -oE '`tests/[^`]*`' | tr -d '`' | sort -u | while read -r f; do [ -f "$f" ] || echo "$f"; done)"
 check 'the table of behaviours names checks that its files do not have' "$(echo "$behaviours" | awk -F '`' '{
@@ -121,7 +122,7 @@ check 'the table of behaviours names checks that its files do not have' "$(echo 
         n = split($(i + 1), part, "*")
         for (k = 2; $i ~ /^tests\// && k <= n; k += 2) print file ":" part[k]
     } }' | while IFS=: read -r f name; do grep -qF -- "$name" "$f" || echo "$f: no check '$name'"; done)"
-check 'docs/comparison.md names tests that are not there' "$(grep -oE '^\| [^|]*\|[^|]*\|' docs/comparison.md | cut -d'|' -f3 |
+check 'docs/guide/comparison.md names tests that are not there' "$(grep -oE '^\| [^|]*\|[^|]*\|' docs/guide/comparison.md | cut -d'|' -f3 |
     grep -oE '`[a-z_]+`' | tr -d '`' | sort -u | while read -r t; do [ -e "tests/cli/$t.sh" ] || echo "$t"; done)"
 check 'the table of behaviours names options that there are not' \
     "$(echo "$behaviours" | grep -oE '`--[a-z-]+' | sed 's/`--//' | sort -u | while read -r o; do echo "$options" | grep -qx -- "$o" || echo "--$o"; done)"

@@ -36,16 +36,16 @@ static const Flag flags[] = {
     { "json", NULL, "the report, or the table of --parameters, --summary or --simulate, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
     { "simulate", "CLUSTER.json",
-      "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/simulate.md)" },
+      "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/reference/simulate.md)" },
     { "rates", "TRACE.json", "with --simulate: take the device's rates from a --trace of the step on one device" },
     { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
     { "training-info", NULL, "with -o FILE.onnx: the model, and this training of it as its training_info" },
     { "standard", NULL,
       "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes and "
-      "batches of any size, or that of --batch-size (docs/standard.md)" },
+      "batches of any size, or that of --batch-size (docs/reference/standard.md)" },
     { "gradient-of", "OUTPUT",
       "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
-      "alone (docs/standard.md)" },
+      "alone (docs/reference/standard.md)" },
     { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by" },
     { "next-token", "WINDOW",
       "the step of dpexec generate: the next token of a text of at most WINDOW, keys and values of the others in "

@@ -1,7 +1,7 @@
 /* The parameters that a run trains: kept in its checkpoints, and compared with those of a resumed run.  They follow
- * from the file, flags and rules (docs/parameters.md).  A resumed run whose rules decide otherwise is refused, with the
- * tensors and the flags that decide as before.  In checkpoints of versions that kept no list, the trained parameters
- * follow from the states. */
+ * from the file, flags and rules (docs/reference/parameters.md).  A resumed run whose rules decide otherwise is
+ * refused, with the tensors and the flags that decide as before.  In checkpoints of versions that kept no list, the
+ * trained parameters follow from the states. */
 #include <stdlib.h>
 #include <string.h>
 

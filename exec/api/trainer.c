@@ -136,7 +136,7 @@ static Status choose_sums(dpx_trainer *t)
         return ST_OK;
     if (world_size(w) > 1 && !world_can_add(w))
         return FAIL(E_INVALID, "--reduce library needs processes that MPI has brought together (mpirun, srun; "
-                               "docs/cluster.md): sockets join these, and add nothing");
+                               "docs/guide/cluster.md): sockets join these, and add nothing");
     forward_log(t, LINE_INFO,
                 world_size(w) > 1 ? "sums over processes are added in MPI's order (--reduce library): their last bits "
                                     "depend on the mapping of replicas to processes, and on the MPI library"

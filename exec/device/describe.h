@@ -1,4 +1,4 @@
-/* Descriptions of GPUs: JSON files (docs/devices.md) for devices that need not exist. */
+/* Descriptions of GPUs: JSON files (docs/reference/devices.md) for devices that need not exist. */
 #ifndef DPX_DESCRIBE_H
 #define DPX_DESCRIBE_H
 

@@ -1,4 +1,4 @@
-/* Descriptions of clusters: JSON files (docs/simulate.md) of machines that need not exist. */
+/* Descriptions of clusters: JSON files (docs/reference/simulate.md) of machines that need not exist. */
 #ifndef DPX_CLUSTER_H
 #define DPX_CLUSTER_H
 

@@ -11,8 +11,8 @@
 #define LINKS_AUTO "auto" /* in place of a file */
 
 /* Lets passes know the cost of sums: sets *cost and lends it to *b.  Rank 0 reads it from the file `path`
- * (docs/simulate.md) for all processes; with LINKS_AUTO all processes measure it together.  All processes call this.
- * Does nothing when `path` is NULL, when *b has a cost, or with one device. */
+ * (docs/reference/simulate.md) for all processes; with LINKS_AUTO all processes measure it together.  All processes
+ * call this.  Does nothing when `path` is NULL, when *b has a cost, or with one device. */
 Status links_decide(CollectiveOptions *b, SumCost *cost, const char *path, const DeviceList *list) CHECKED;
 /* Does the same for a run on these devices.  The option --links becomes the cost itself, so that a resumed run has the
  * same; o->ways gets the size up to which sums are sent whole. */

@@ -1,5 +1,5 @@
 /* Graphs of the user's own around a model: in front of it (--preprocess; --augment-graph, in training only), and behind
- * it the loss (--criterion).  docs/semantics.md says how they are bound. */
+ * it the loss (--criterion).  docs/reference/semantics.md says how they are bound. */
 #ifndef DPX_ATTACH_H
 #define DPX_ATTACH_H
 

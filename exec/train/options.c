@@ -86,7 +86,7 @@ static const Setting table[] = {
       "a graph that changes inputs of the model in training only: its outputs take the place of inputs by their names; "
       "its random numbers follow the seed and the step; not differentiated, and not exported",
       SETTING_OF(Options, augment), .on_resume = RESUME_ELSEWHERE, .trains = true },
-    { "operators", "LIB.so", "", "a library of operators (docs/own-operators.md)", .set = options_add_library,
+    { "operators", "LIB.so", "", "a library of operators (docs/guide/own-operators.md)", .set = options_add_library,
       .repeats = true, .on_resume = RESUME_TOLD },
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
@@ -239,14 +239,14 @@ static const Setting table[] = {
       "variance that the running variance averages: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
-      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/parameters.md)",
+      "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/reference/parameters.md)",
       .set = options_add_pattern, .repeats = true },
     { "freeze", "PATTERN", "", "parameters that are not trained, e.g. 'conv1.*'", .set = options_add_pattern,
       .repeats = true },
     { "parameters", "FILE", "", "the only tensors to train: names, one a line, or a .safetensors whose keys count",
       .set = options_set_parameters, .on_resume = RESUME_ELSEWHERE },
     { "untie", "PATTERN", "",
-      "tensors of several readers that become one for each module that reads them (docs/onnx.md)",
+      "tensors of several readers that become one for each module that reads them (docs/reference/onnx.md)",
       .set = options_add_pattern, .repeats = true },
     { "head", "N|NAME=N", "",
       "give the last layer N outputs and new weights, for N classes of your own: the last Gemm, MatMul or 1x1 Conv in "
@@ -254,7 +254,7 @@ static const Setting table[] = {
       .set = options_set_head, .trains = true },
     { "stop-gradient", "PATTERN", "",
       "values, or VALUE>NODE[:INPUT] where a node reads them, that no gradient passes, e.g. 'target.*' "
-      "(docs/parameters.md)",
+      "(docs/reference/parameters.md)",
       .set = options_add_pattern, .repeats = true },
     { "qat", "on|off", "on",
       "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",

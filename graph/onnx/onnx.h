@@ -2,7 +2,7 @@
  *
  * A file is hostile until it has been checked.  Its bytes are scanned before they are unpacked (wire_scan.c), its
  * fields are checked before they are used, and external data stays inside the model's folder (external.c).
- * docs/onnx.md lists what is read, what is refused, and why. */
+ * docs/reference/onnx.md lists what is read, what is refused, and why. */
 #ifndef DPX_ONNX_H
 #define DPX_ONNX_H
 

@@ -1,7 +1,7 @@
 /* BatchNormalization: y = (x - mean) / sqrt(var + epsilon) * scale + bias, per channel (axis 1).
  *
  * The inference form, with given statistics, is one node.  The training form is lowered into steps whose placements
- * make it exact over replicas (docs/semantics.md, batch-norm):
+ * make it exact over replicas (docs/reference/semantics.md, batch-norm):
  *
  *   stats = BatchNormStats(x)                       one row (n, mean, M2) of this replica, in float64
  *   mean, var, count, next_mean, next_var = BatchNormMerge(stats, old_mean, old_var)

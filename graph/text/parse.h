@@ -1,4 +1,4 @@
-/* Reads the text form that graph/text/print.h writes, or that a person wrote.  Grammar: docs/ir.md. */
+/* Reads the text form that graph/text/print.h writes, or that a person wrote.  Grammar: docs/internals/ir.md. */
 #ifndef DPX_PARSE_H
 #define DPX_PARSE_H
 

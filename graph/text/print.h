@@ -1,5 +1,5 @@
 /* The text form of a graph, for reading, for golden tests and for dumps; graph/text/parse.h reads it back.  Grammar:
- * docs/ir.md. */
+ * docs/internals/ir.md. */
 #ifndef DPX_PRINT_H
 #define DPX_PRINT_H
 

@@ -1,4 +1,4 @@
-/* The graph as JSON, for other programs.  docs/ir.md lists the fields.  Data of constants is left out. */
+/* The graph as JSON, for other programs.  docs/internals/ir.md lists the fields.  Data of constants is left out. */
 #ifndef DPX_WRITE_JSON_H
 #define DPX_WRITE_JSON_H
 

@@ -68,7 +68,7 @@ static Status note_products(const Graph *g, Report *report)
     return report_note(report, NOTE_EXPORTER, EXPORTER,
                        "the weights of %d linear layer%s (%s%s) are not the module's own but computed from them, as "
                        "when BatchNormalization is folded into them: dpexec trains the network without it "
-                       "(docs/export.md tells how to keep it)",
+                       "(docs/guide/export.md tells how to keep it)",
                        n_folded, n_folded > 1 ? "s" : "", node_text(g, first), n_folded > 1 ? " and others" : "");
 }
 
@@ -90,12 +90,12 @@ Status note_folded_norms(const Graph *g, Report *report, bool torch_export)
         return report_note(report, NOTE_EXPORTER, EXPORTER,
                            "the weights of %d of %d convolutions are not the module's own but computed from them, as "
                            "when BatchNormalization is folded into them: dpexec trains the network without it "
-                           "(docs/export.md tells how to keep it)",
+                           "(docs/guide/export.md tells how to keep it)",
                            n_folded, n_conv);
     if (norm || n_conv < 3 || n_unknown < n_conv || producer_is(g, "dpexec"))
         return ST_OK;
     return report_note(report, NOTE_EXPORTER, EXPORTER,
                        "%d convolutions and no normalisation: if the model had any, the exporter folded "
-                       "it into their weights, and it is trained without (docs/export.md)",
+                       "it into their weights, and it is trained without (docs/guide/export.md)",
                        n_conv);
 }

@@ -40,7 +40,8 @@ Status note_lost_detach(const Graph *g, Report *report)
             continue;
         TRY(report_note(report, NOTE_EXPORTER, *n->name ? n->name : n->op->name,
                         "'%s' is added and subtracted, as in a straight-through estimator whose detach() the file does "
-                        "not show; --stop-gradient '%s>%s' stops the gradient of the difference (docs/parameters.md)",
+                        "not show; --stop-gradient '%s>%s' stops the gradient of the difference "
+                        "(docs/reference/parameters.md)",
                         p->name, value(g, stop)->name, n->name));
     }
     return ST_OK;

@@ -87,7 +87,7 @@ static Status note_pattern(const Parameters *p, const char *const *key, const ch
         return ST_OK;
     return report_note(p->ctx->report, NOTE_EXPORTER, "the exporter",
                        "%s '%s' does not reach %s%s, which ha%s in the file: name %s too, or export with the "
-                       "modules' names (docs/export.md)",
+                       "modules' names (docs/guide/export.md)",
                        flag, pattern, list, n > MOST ? " and others" : "", n > 1 ? "ve other names" : "s another name",
                        n > 1 ? "them" : "it");
 }

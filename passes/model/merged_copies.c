@@ -492,7 +492,7 @@ static Status warn_open(const Graph *g, const Uses *r, const Meant *meant, const
         last = r->reader[r->first[i + 1] - 1].n;
         TRY(report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                         "'%s' is read by '%s' and '%s'%s: one parameter of both, or copies that a tool merged; it is "
-                        "trained as one (--untie '%s' makes several of it, docs/export.md)",
+                        "trained as one (--untie '%s' makes several of it, docs/guide/export.md)",
                         g->value[i]->name, r->reader[r->first[i]].n->name, last->name,
                         r->first[i + 1] - r->first[i] > 2 ? " and others" : "", g->value[i]->name));
     }
@@ -517,7 +517,7 @@ static Status warn_lost(const Graph *g, const Uses *r, const Meant *meant, const
         return ST_OK;
     return report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                        "onnxsim removed %s%s from the file: equal to other tensors, or folded into them, they are not "
-                       "trained as parameters of their own (docs/export.md tells how to keep them)",
+                       "trained as parameters of their own (docs/guide/export.md tells how to keep them)",
                        lost, and_more(n_lost, ctx->scratch));
 }
 
@@ -589,7 +589,7 @@ static Status warn_gaps(const Graph *g, const Uses *r, const SimplifierTrace *t,
         if (gap)
             TRY(report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                             "%s made one of equal nodes: the file has '%s' and none called '%s', which may have "
-                            "been a copy of '%s'; they are trained as one (docs/export.md)",
+                            "been a copy of '%s'; they are trained as one (docs/guide/export.md)",
                             simplified_text(g, SIMPLIFIER), n->name, gap, of->name));
     }
     return ST_OK;
@@ -614,7 +614,7 @@ static Status warn_nodes(const Graph *g, const Uses *r, const Meant *meant, cons
     return report_note(ctx->report, NOTE_EXPORTER, EXPORTER,
                        "a tool merged equal tensors of this file, and nodes that were equal leave no trace: if %s%s, "
                        "which several nodes read, stood for copies of a layer too, these are trained as one "
-                       "(docs/export.md)",
+                       "(docs/guide/export.md)",
                        shared, and_more(n_shared, ctx->scratch));
 }
 

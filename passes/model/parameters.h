@@ -2,7 +2,7 @@
  *
  * parameters.c uses, in this order: the user's patterns and list (parameters_list.c), the file's own marks
  * (Value.evidence), and rules over names (parameters_names.c), numbers (parameters_values.c) and places
- * (parameters_reach.c). docs/parameters.md describes them. */
+ * (parameters_reach.c). docs/reference/parameters.md describes them. */
 #ifndef DPX_PARAMETERS_H
 #define DPX_PARAMETERS_H
 

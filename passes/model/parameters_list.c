@@ -160,6 +160,6 @@ Status parameter_list_match(ParameterMatch *out, const ParameterList *list, cons
         problems_add(&unmatched, "and %d more", n_unmatched - MOST_NAMES);
     return problems_fail(&unmatched, E_INVALID,
                          "--parameters %s: no tensor of the model has these names%s (exporters rename, merge and "
-                         "drop tensors: docs/parameters.md)",
+                         "drop tensors: docs/reference/parameters.md)",
                          list->path, list->n && list->key[0].has_numbers ? " or numbers" : "");
 }

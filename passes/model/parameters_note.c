@@ -45,7 +45,7 @@ static Status note_tied(const Graph *g, Report *report, Arena *a)
         report, NOTE_EXPORTER, EXPORTER,
         "'%s'%s read by several operators and hold%s one number throughout: exporters "
         "merge equal tensors of a network that was not trained yet; here each stays one parameter (--untie '%s' makes "
-        "several of it, docs/export.md)",
+        "several of it, docs/guide/export.md)",
         first, n_tied > 1 ? " and others are" : " is", n_tied > 1 ? "" : "s", first);
 }
 
@@ -112,7 +112,7 @@ static Status note_padding(const Graph *g, Report *report, const Reach *r, Arena
         snprintf(others, sizeof others, " (and a row of %d other table%s)", n_more, n_more > 1 ? "s" : "");
     return report_note(report, NOTE_EXPORTER, EXPORTER,
                        "row %lld of '%s'%s is zero, as PyTorch's padding_idx leaves it; it is trained here, which "
-                       "PyTorch does not do (docs/export.md)",
+                       "PyTorch does not do (docs/guide/export.md)",
                        (long long)row, first, others);
 }
 
@@ -164,7 +164,7 @@ static Status note_computed(const Graph *g, Report *report, Arena *a)
         return ST_OK;
     return report_note(report, NOTE_EXPORTER, EXPORTER,
                        "'%s'%s computed from parameters that the file does not have, and %s trained instead of them: "
-                       "export with optimize=False to train those (docs/export.md)",
+                       "export with optimize=False to train those (docs/guide/export.md)",
                        first, n_found > 1 ? " and others are" : " is", n_found > 1 ? "are" : "is");
 }
 
@@ -184,7 +184,7 @@ static Status note_known_exporter(const Graph *g, Report *report, bool torch_exp
     return report_note(
         report, NOTE_EXPORTER, EXPORTER,
         "%s%s%s, %s: it may have folded BatchNormalization and expressions of parameters%s and merged equal "
-        "tensors without a trace in the file (docs/export.md)",
+        "tensors without a trace in the file (docs/guide/export.md)",
         g->producer, *g->producer_version ? " " : "", g->producer_version,
         torch_export ? "torch.export with its optimizer" : "in evaluation mode",
         torch_export ? ", dropped biases of zeros" : "");
@@ -205,7 +205,7 @@ static Status note_formulas(const Graph *g, Report *report, const Reach *r)
         return ST_OK;
     return report_note(report, NOTE_EXPORTER, EXPORTER,
                        "batch normalisation is written as a formula of running statistics ('%s'%s): it stays as in "
-                       "evaluation, whatever the data are (docs/export.md)",
+                       "evaluation, whatever the data are (docs/guide/export.md)",
                        first, n > 1 ? " and others" : "");
 }
 
@@ -275,7 +275,7 @@ static Status note_lost_calls(const Graph *g, Report *report, bool *any)
             shape_text(shape, text);
             TRY(report_note(report, NOTE_EXPORTER, EXPORTER,
                             "%s: the exporter has lost PyTorch's %s of a tensor that has shape %s here, so dpexec "
-                            "trains another network (docs/export.md)",
+                            "trains another network (docs/guide/export.md)",
                             node_text(g, n), lost[k], text));
         }
     }
@@ -302,7 +302,7 @@ static Status note_lost_sums(const Graph *g, Report *report)
             report, NOTE_EXPORTER, EXPORTER,
             "output '%s' is declared as one number, and the file's nodes compute %s: the exporter has lost an "
             "operator, such as the sum over cross_entropy(reduction=\"none\"), so dpexec trains another network "
-            "(docs/export.md)",
+            "(docs/guide/export.md)",
             o->name, text));
     }
     return ST_OK;

@@ -147,7 +147,7 @@ static Status rebatch_counts_warn(const Rebatch *r, int64_t want, const Node *n,
         snprintf(is, sizeof is, "is %s of the number of samples", function);
     return report_note(r->ctx->report, NOTE_GUESS, n->name,
                        "%s by %g %s: if that %s of the %lld that the model was exported for, it is wrong for batches "
-                       "of %lld; export with an open batch axis, where it follows (docs/export.md)",
+                       "of %lld; export with an open batch axis, where it follows (docs/guide/export.md)",
                        n->op->name, x, how, is, (long long)r->size[0], (long long)want);
 }
 

@@ -6,8 +6,8 @@
 
 typedef struct BuildOptions BuildOptions;
 
-/* Whose statistics a batch-norm takes, and which become its running ones (docs/semantics.md): those of the whole batch;
- * a part's, and the first replica's; a part's, and the mean of all replicas'. */
+/* Whose statistics a batch-norm takes, and which become its running ones (docs/reference/semantics.md): those of the
+ * whole batch; a part's, and the first replica's; a part's, and the mean of all replicas'. */
 typedef enum { BN_SYNC, BN_LOCAL, BN_AVERAGE } BatchNormMode;
 
 typedef struct BatchNormOptions {

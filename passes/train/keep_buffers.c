@@ -82,7 +82,7 @@ static Status note_written(const Graph *g, PassCtx *ctx)
             ctx->report, NOTE_EXPORTER, name,
             "forward() writes this buffer, but the file lacks the new value: the buffer stays as it is; return "
             "the new value as an output of the network, and give --state '%s=OUTPUT' "
-            "(docs/parameters.md)",
+            "(docs/reference/parameters.md)",
             name));
     }
     return ST_OK;
@@ -108,7 +108,7 @@ static Status note_stops(const Graph *g, PassCtx *ctx)
         if (n->lost_detach && !parameter_options(ctx->opt)->n_stop)
             TRY(report_note(ctx->report, NOTE_EXPORTER, n->name,
                             "%s, and the exporter's optimizer removed the place: export "
-                            "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/parameters.md)",
+                            "with optimize=False, or give --stop-gradient 'VALUE>%s' (docs/reference/parameters.md)",
                             reads_copy(n->call)
                                 ? "its code stops a gradient (detach), or copies a value (clone) and may do so"
                                 : "its code stops a gradient (detach)",

@@ -189,7 +189,7 @@ static Status note_momentum(const Prepare *p)
         return ST_OK;
     return report_note(p->ctx->report, NOTE_EXPORTER, "the exporter",
                        "batch normalisation '%s'%s has momentum %d: %s; PyTorch's momentum=None, the mean of all "
-                       "batches, is exported like this (docs/export.md)",
+                       "batches, is exported like this (docs/guide/export.md)",
                        first, p->n_odd > 1 ? " and others" : "", p->last ? 0 : 1,
                        p->last ? "its running statistics are those of the last batch alone"
                                : "its running statistics never follow the batches");
@@ -252,7 +252,7 @@ static Status note_folded(const Prepare *p)
             call_norm(n->call) == NORM_TRAINING)
             TRY(report_note(p->ctx->report, NOTE_EXPORTER, n->name,
                             "a batch-norm in training mode was folded into its weights by the exporter: it is trained "
-                            "without; export with optimize=False (docs/export.md)"));
+                            "without; export with optimize=False (docs/guide/export.md)"));
     return ST_OK;
 }
 
@@ -264,7 +264,7 @@ static Status note_lost(const Prepare *p)
             TRY(report_note(p->ctx->report, NOTE_EXPORTER, n->name,
                             "the exporter dropped the running statistics of this instance norm (track_running_stats): "
                             "training has no use for them, but evaluation takes each sample's own, which PyTorch does "
-                            "not do (docs/export.md)"));
+                            "not do (docs/guide/export.md)"));
     return ST_OK;
 }
 

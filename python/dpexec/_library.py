@@ -11,7 +11,7 @@ _FOLDER = pathlib.Path(__file__).resolve().parent
 _LIBRARY = "libdpexec.so.0"
 
 # GNU's OpenMP reads its setting when it is loaded, and by default its threads spin for milliseconds between two
-# parallel regions (docs/devices.md).  One of these variables, set by the user, wins.
+# parallel regions (docs/reference/devices.md).  One of these variables, set by the user, wins.
 _SPIN_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
 _SPIN = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 

@@ -15,7 +15,7 @@ from .trainer import Trainer
 def from_torch(module: Any, example: Any, path: str | os.PathLike[str] | None = None, *,
                inputs: list[str] | None = None, outputs: list[str] | None = None, batch_axis: int = 0,
                **options: Any) -> Model:
-    """Exports a torch.nn.Module for training, as docs/export.md advises, and loads it.
+    """Exports a torch.nn.Module for training, as docs/guide/export.md advises, and loads it.
 
         model = dpexec.from_torch(net, torch.zeros(2, 3, 32, 32))
         run = dpexec.train(model, data=(x, y), loss="cross-entropy", epochs=3)

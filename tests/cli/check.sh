@@ -23,8 +23,8 @@ check "$q of them are planned, at least $planned" test "$q" -ge $planned
 read -r p q <<<"$(counts "$DIR/interpreted.json")"
 check "$p official tests pass in the interpreter, at least $interpreted" test "$p" -ge $interpreted
 check "of them none is planned" test "$q" = 0
-/usr/bin/python3 docs/operators.py "$graph_transform" "$DIR/all.json" >"$DIR/operators.md"
-check "docs/operators.md is what docs/operators.py writes" diff docs/operators.md "$DIR/operators.md"
+/usr/bin/python3 docs/reference/operators.py "$graph_transform" "$DIR/all.json" >"$DIR/operators.md"
+check "docs/reference/operators.md is what docs/reference/operators.py writes" diff docs/reference/operators.md "$DIR/operators.md"
 sed -nE 's/^(test_[^ ]*) .*/\1/p' tests/cli/check/differ.txt | sort >"$DIR/known"
 failures "$DIR/all.json" >"$DIR/found"
 failures "$DIR/interpreted.json" >"$DIR/found_interpreted"

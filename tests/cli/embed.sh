@@ -1,5 +1,5 @@
 #!/bin/bash
-# Programs that embed the library as docs/embed.md says: with memory of their own, in C++, and with the static library.
+# Programs that embed the library as docs/guide/embed.md says: with memory of their own, in C++, and with the static library.
 . "$(dirname "$0")/lib.sh"
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")

@@ -31,7 +31,7 @@ PY
 # What a file need not show is told by its producer and version, with the page that says what to do; of another producer nothing is known.
 known="it may have folded BatchNormalization"
 says "pytorch 2.9, in evaluation mode: $known" "$dpexec" train "$DIR/older.onnx" --loss mse --batch-size 2 --dry-run
-says "(docs/export.md)" "$dpexec" train "$DIR/older.onnx" --loss mse --batch-size 2 --dry-run
+says "(docs/guide/export.md)" "$dpexec" train "$DIR/older.onnx" --loss mse --batch-size 2 --dry-run
 for name in stranger modules; do
     "$dpexec" train "$DIR/$name.onnx" --loss mse --batch-size 2 --dry-run >"$DIR/said" 2>&1
     check "$name: nothing of that" test "$(grep -c "$known" "$DIR/said")" = 0

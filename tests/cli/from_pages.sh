@@ -1,5 +1,5 @@
 #!/bin/bash
-# docs/from-*.md: every command line that a page shows runs as it stands there, and every piece of C is compiled as it stands, linked with a
+# docs/guide/from-*.md: every command line that a page shows runs as it stands there, and every piece of C is compiled as it stands, linked with a
 # program that calls it (tests/cli/from_pages/PAGE.c) and run.  Without GPUs 'cuda*4' of the pages is 'cpu*4' here, which is all that is changed.
 . "$(dirname "$0")/lib.sh"
 python=${PYTHON:-/usr/bin/python3}
@@ -45,16 +45,35 @@ put("from-onnxruntime-training", onnx.load("models/mlp.onnx"), dict(x=x, target=
 put("from-mmengine", mlp, dict(x=x, y=labels[:70]), dict(x=x[:9], y=labels[:9]))
 PY
 
+# Every page begins with the same lines, up to the first empty line behind an eval: export, save, train, evaluate.  They run once, on digits.
+begin() { sed -n '3,/^    dpexec eval/p' "docs/guide/$1.md"; }
+rest() { sed '1,/^    dpexec eval/d' "docs/guide/$1.md"; }
+begin from-pytorch >"$DIR/begin"
+check "they begin with eight lines" test "$(grep -cE '^[a-z ]' "$DIR/begin")" = 8
+mkdir "$DIR/from-pytorch"
+check "data of the first lines" "$python" - "$DIR/from-pytorch" <<'PY'
+import sys
+import numpy as np
+digits = np.load("tests/oracle/data/digits.npz")
+for name in "train", "val":
+    np.savez(f"{sys.argv[1]}/{name}.npz", x=digits["x"], target=digits["target"])
+PY
+cp models/mlp.onnx "$DIR/from-pytorch/net.onnx"
+check "the first lines run" bash -c "cd '$DIR/from-pytorch' && set -e; $(sed -n 's/^    \(.*\)/\1/p' "$DIR/begin" | grep -v '^ .*batch")')"
+cp "$DIR/check.log" "$DIR/first-lines"
+check "and end with an evaluation" grep -q '"eval_accuracy":' "$DIR/first-lines"
+
 # The indented lines of a page that are commands; those of others' tools and of Python are the user's old ones, or the export.
-commands() { sed -n 's/^    \([a-z]\)/\1/p' "docs/$1.md" | awk '/^```c$/ { c = 1 } /^```$/ { c = 0 } !c' | grep -E '^(dpexec|mpirun|graph-transform) '; }
-others() { awk '/^```/ { code = !code } !code' "docs/$1.md" | grep -E '^    [^ ]' | grep -vE '^    (dpexec|mpirun|graph-transform) ' | grep -vE '^    (torchrun|torch\.onnx\.export)'; }
+commands() { rest "$1" | sed -n 's/^    \([a-z]\)/\1/p' | awk '/^```c$/ { c = 1 } /^```$/ { c = 0 } !c' | grep -E '^(dpexec|mpirun|graph-transform) '; }
+others() { rest "$1" | awk '/^```/ { code = !code } !code' | grep -E '^    [^ ]' | grep -vE '^    (dpexec|mpirun|graph-transform) ' | grep -vE '^    (torchrun|torch\.onnx\.export)'; }
 
 # one PAGE COMMAND: in the page's folder, as a user's shell runs it.
 one() { (cd "$DIR/$1" && timeout 300 bash -c "${2//cuda\*/$device*}"); }
 
 run=0
-for page in docs/from-*.md; do
+for page in docs/guide/from-*.md; do
     page=$(basename "$page" .md)
+    check "$page: the first lines" cmp <(begin "$page") "$DIR/begin"
     check "$page: no line is of another kind" test -z "$(others "$page")"
     : >"$DIR/$page.txt"
     while read -r line; do
@@ -65,14 +84,14 @@ for page in docs/from-*.md; do
         grep -E '^trained ' "$DIR/check.log" | sed -E 's/ in [0-9.]+ s//' >>"$DIR/$page.txt"
     done < <(commands "$page")
 done
-check "commands of six pages" test $run -ge 8
+check "commands of five pages" test $run -ge 6
 check "one process with four devices and four processes: the same run" test "$(sort -u "$DIR/from-ddp.txt" | grep -c 'loss')" = 1
 check "the metric of the page" grep -q 'train mean-iou' "$DIR"/said-*
 check "an evaluation" grep -qE 'eval loss [0-9.]+$' "$DIR/from-mmengine.txt"
 
 # built PAGE: its C, as it stands but for the device, in front of the program that calls it.
 built() {
-    awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "docs/$1.md" | sed "s/cuda\*/$device*/" >"$DIR/$1.h"
+    awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "docs/guide/$1.md" | sed "s/cuda\*/$device*/" >"$DIR/$1.h"
     "$cc" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -Wno-unknown-pragmas ${sanitize:+-fsanitize=$sanitize} -I. -Iinclude -I"$DIR" \
         "$here/$1.c" -L"$build" -ldpexec -lm -o "$DIR/$1.program"
 }
@@ -98,19 +117,15 @@ new_lines() { (cd "$DIR/from-onnxruntime-training" && rm -rf saved && "$1" "$(ca
 check "from-onnxruntime-training: compile" built from-onnxruntime-training
 check "from-onnxruntime-training: run" new_lines "$DIR/from-onnxruntime-training.program"
 mv "$DIR/from-onnxruntime-training/inference.onnx" "$DIR/by-c.onnx"
-if [ -e include/dpexec.hpp ]; then
-    cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-    check "from-onnxruntime-training: compile C++" "$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror \
-        ${sanitize:+-fsanitize=$sanitize} -I. -Iinclude -I"$DIR" "$here/from-onnxruntime-training.cpp" -L"$build" -ldpexec -o "$DIR/cpp"
-    check "from-onnxruntime-training: run C++" new_lines "$DIR/cpp"
-    check "C and C++ export the same bytes" cmp "$DIR/by-c.onnx" "$DIR/from-onnxruntime-training/inference.onnx"
-else
-    skip "from-onnxruntime-training: C++" "there is no include/dpexec.hpp"
-fi
-check "no other page has C" test "$(grep -lx '```c' docs/from-*.md | wc -l)" = 4
+cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+check "from-onnxruntime-training: compile C++" "$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror \
+    ${sanitize:+-fsanitize=$sanitize} -I. -Iinclude -I"$DIR" "$here/from-onnxruntime-training.cpp" -L"$build" -ldpexec -o "$DIR/cpp"
+check "from-onnxruntime-training: run C++" new_lines "$DIR/cpp"
+check "C and C++ export the same bytes" cmp "$DIR/by-c.onnx" "$DIR/from-onnxruntime-training/inference.onnx"
+check "no other page has C" test "$(grep -lx '```c' docs/guide/from-*.md | wc -l)" = 4
 # Options that the tables name are there.
 { for c in train eval launch; do "$dpexec" $c --help; done; "$graph_transform" --help; } >"$DIR/help.txt" 2>&1
-gone=$(grep -v '^    torchrun' docs/from-*.md | grep -ohE -- '--[a-z]+[a-z-]*' | sort -u | while read -r flag; do
+gone=$(grep -v '^    torchrun' docs/guide/from-*.md | grep -ohE -- '--[a-z]+[a-z-]*' | sort -u | while read -r flag; do
     grep -qE -- "(^|[^a-z-])$flag([^a-z-]|\$)" "$DIR/help.txt" || echo "$flag"
 done)
 check "options that the pages name are there: $gone" test -z "$gone"

@@ -2,7 +2,7 @@
 """Networks whose last layer gets other outputs (--head), trained by PyTorch in float64.
 
 Writes what tests/cli/head.sh reads: head/NAME.onnx, head/NAME.npz, and head/torch.txt, a line a network: its name, the value of --head, the
-flags joined by commas, - and the losses of 8 steps.  The new weights are drawn here as docs/cli.md describes them: Philox4x32-10 by the seed and
+flags joined by commas, - and the losses of 8 steps.  The new weights are drawn here as docs/guide/fine-tune.md describes them: Philox4x32-10 by the seed and
 the tensor's name, apart from dpexec's code.
 """
 import os

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Trains the small networks of tests/networks/data and of tests/networks/patterns.py in float32, and prints where the time of a step
-# goes by kernel: a reference kernel that takes more than 0.5 % of it is a fault.  All networks of docs/networks.md:
+# goes by kernel: a reference kernel that takes more than 0.5 % of it is a fault.  All networks of docs/reference/networks.md:
 # tests/networks/run.sh --kernels.  Needs python3-numpy and python3-onnx.
 #   tests/cli/kernel_times.sh [BUILD_DIR]
 . "$(dirname "$0")/lib.sh"

@@ -166,7 +166,7 @@ ended_by() {
     goes_on "$library" 3
 }
 
-# Open MPI's launcher leaves the others be where it is told to (docs/cluster.md): they say what they waited for, and for whom.
+# Open MPI's launcher leaves the others be where it is told to (docs/guide/cluster.md): they say what they waited for, and for whom.
 last_words() {
     OMPI_MCA_orte_abort_on_non_zero_status=0 ended_by openmpi KILL 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0.*, 2'
 }

@@ -56,7 +56,7 @@ check "dropout" "$dpexec" new gpt --vocab 20 --layers 1 --width 16 --heads 2 --b
 check "trains with it" "$dpexec" train "$DIR/dropout.onnx" --data "$DIR/gpt.npz" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/dropped"
 
 # ---- a text: windows, and the texts that are written, have the block that the file states, before training and after ----
-text=text:docs/glossary.md,limit=8
+text=text:docs/internals/glossary.md,limit=8
 check "gpt" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 24 -o "$DIR/bytes.onnx"
 says "(no name)        [8,24]" "$dpexec" data "$text" "$DIR/bytes.onnx"
 check "trains on a text" "$dpexec" train "$DIR/bytes.onnx" --data "$text" --loss cross-entropy --steps 1 --threads 1 --out "$DIR/written"

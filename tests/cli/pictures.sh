@@ -107,7 +107,7 @@ check "a U-Net" "$dpexec" new unet --layers 2 --width 8 --size 64 --quiet -o "$D
 check "its picture" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross-entropy -o "$DIR/unet.svg"
 check "names that differ in a number are a span" grep -q '>double_conv.0 … 5<' "$DIR/unet.svg"
 check "no bar where there is next to nothing to compute" test "$(sed -n '/>criterion</,/>backward</p' "$DIR/unet.svg" | grep -c 'class="heat"')" = 0
-shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/report.md)
+shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/reference/report.md)
 (cd "$DIR" && mkdir models && cp fashion_cnn.onnx models && eval "$graph_transform $shown")
-check "the picture of docs/report.md is what its command draws" cmp "$DIR/step.svg" docs/fashion_cnn.svg
+check "the picture of docs/reference/report.md is what its command draws" cmp "$DIR/step.svg" docs/reference/fashion_cnn.svg
 finish

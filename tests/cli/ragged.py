@@ -113,7 +113,7 @@ MASK = 2**64 - 1
 
 
 def grouped(epoch):
-    """The order of --group-by-length --seed 3, as docs/ragged.md says it, of samples whose arrays are all `lengths` long."""
+    """The order of --group-by-length --seed 3, as docs/reference/ragged.md says it, of samples whose arrays are all `lengths` long."""
     state = (3 * 0xD1342543DE82EF95 + epoch) & MASK
 
     def below(n):

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 tokenizer=tests/cli/tokenize/gpt2.json
 mkdir "$DIR/data"
-cp docs/cli.md "$DIR/data/book.txt"
+cp docs/reference/semantics.md "$DIR/data/book.txt"
 text="text:$DIR/data/book.txt"
 gpt=(models/transformer.onnx --loss cross-entropy --val-split 0.1 --optimizer adamw --lr 0.001 --batch-size 12 --replicas 3 --seed 5
      --threads 1 --quiet)

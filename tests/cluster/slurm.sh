@@ -1,6 +1,6 @@
 #!/bin/bash
 # Under a Slurm of its own, one node that is this machine: tasks of srun with either MPI and with a meeting place give the bytes of one
-# process, with neither they are refused, and the batch scripts of docs/example do what docs/cluster.md says.
+# process, with neither they are refused, and the batch scripts of docs/example do what docs/guide/cluster.md says.
 # Needs slurmctld, slurmd and munged (tools/install_packages.sh slurm); without them nothing is tested, and that is said.
 . "$(dirname "$0")/../cli/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin

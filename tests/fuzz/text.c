@@ -1,5 +1,5 @@
-/* The text form (docs/ir.md): what is read is a graph whose text reads back to the same text, and whose JSON is
- * JSON. */
+/* The text form (docs/internals/ir.md): what is read is a graph whose text reads back to the same text, and whose JSON
+ * is JSON. */
 #include <jansson.h>
 
 #include "graph/text/write_dot.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes networks of what is in none of the other small models but in networks of docs/networks.md, with data: for kernel_times.sh.
+"""Writes networks of what is in none of the other small models but in networks of docs/reference/networks.md, with data: for kernel_times.sh.
 
     patterns.py FOLDER          FOLDER/NAME.onnx and .npz for each NAME; prints "NAME LOSS", a line each
 

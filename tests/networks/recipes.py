@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does what docs/export.md tells to do, and checks each of its claims: recipes.py torch|keras|sklearn|paddle BUILD_DIR OUT_DIR
+"""Does what docs/guide/export.md tells to do, and checks each of its claims: recipes.py torch|keras|sklearn|paddle BUILD_DIR OUT_DIR
 
 Each runs in an environment of its own (recipes.sh).  A recipe exports a network, trains the file with dpexec, and where it is said to
 hold the same network, compares with the framework's own training.  Prints `ok` or `FAILED` for every claim.
@@ -123,20 +123,20 @@ def recipe_torch():
 
 
 def pages_of_torch(torch, x, t, expected, parameters):
-    """The exports that docs/from-*.md show, as they stand there; each writes net.onnx."""
-    docs = pathlib.Path(__file__).resolve().parents[2] / "docs"
-    line = next(l.strip() for l in (docs / "from-torch-dp.md").read_text().splitlines() if l.startswith("    torch.onnx.export("))
-    block = next(b for b in (docs / "from-mmengine.md").read_text().split("```python\n")[1:] if "torch.onnx.export" in b).split("```")[0]
-    for page, text in (("from-torch-dp", line), ("from-mmengine", block)):
+    """The exports that docs/guide/from-*.md show, as they stand there; each writes net.onnx."""
+    docs = pathlib.Path(__file__).resolve().parents[2] / "docs/guide"
+    line = (docs / "from-pytorch.md").read_text().split("```python\n")[1].split("np.savez")[0]     # every page begins with it
+    block = next(b for b in (docs / "from-mmengine.md").read_text().split("```python\n")[1:] if "class Graph" in b).split("```")[0]
+    for page, text in (("from-pytorch", line), ("from-mmengine", block)):
         names = {"torch": torch, "F": torch.nn.functional, "Dim": torch.export.Dim, "net": torch_net(torch), "x": torch.zeros(2, 3, 16, 16),
                  "y": torch.zeros(2, dtype=torch.int64), "accuracy": lambda scores, y: (scores.argmax(1) == y).float().mean()}
         with contextlib.chdir(OUT):
             exec(text, names)
-        data, loss = ({"x": x, "target": t}, "cross-entropy") if page == "from-torch-dp" else ({"x": x, "y": t}, "outputs")
+        data, loss = ({"x": x, "target": t}, "cross-entropy") if page == "from-pytorch" else ({"x": x, "y": t}, "outputs")
         run = Run(OUT / "net.onnx", data, "--loss", loss, "--lr", "0.01", *SGD)
-        claim(f"docs/{page}.md: the batch is free", batch_is_free(OUT / "net.onnx"))
-        claim(f"docs/{page}.md: trained as by PyTorch", close(run.losses, expected, 1e-4))
-        claim(f"docs/{page}.md: every parameter is trained", len(run.trained) == len(parameters))
+        claim(f"docs/guide/{page}.md: the batch is free", batch_is_free(OUT / "net.onnx"))
+        claim(f"docs/guide/{page}.md: trained as by PyTorch", close(run.losses, expected, 1e-4))
+        claim(f"docs/guide/{page}.md: every parameter is trained", len(run.trained) == len(parameters))
 
 
 # ---- Keras ----

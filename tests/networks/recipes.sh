@@ -1,5 +1,5 @@
 #!/bin/bash
-# Does what docs/export.md tells and checks each of its claims, with the newest packages of PyPI that were tried (versions below).
+# Does what docs/guide/export.md tells and checks each of its claims, with the newest packages of PyPI that were tried (versions below).
 # Each kind gets a virtual environment of its own in $NETWORKS_WORK [/tmp/networks] when it is first run; about 10 GB in all, with that of torch.
 #   tests/networks/recipes.sh [BUILD_DIR [torch|keras|keras-jax|sklearn|paddle ...]]
 # Ends with "N passed, N failed".

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains exported networks with dpexec and compares with PyTorch: run.py [options] (run.sh makes the environment; docs/networks.md)
+"""Trains exported networks with dpexec and compares with PyTorch: run.py [options] (run.sh makes the environment; docs/reference/networks.md)
 
     --build DIR      where dpexec and graph-transform are [build]
     --work DIR       files, data and results; what is there is kept [/tmp/networks]
     --subset NAME    main: every network, three exports, perturbed weights, dynamic batch; cross: five networks, everything; all: both;
-                     libraries: architectures of transformers, timm, diffusers … (libraries.py), the two exports of docs/export.md [main]
+                     libraries: architectures of transformers, timm, diffusers … (libraries.py), the two exports of docs/guide/export.md [main]
     --case PATTERN   only cases whose name matches (as in the shell; repeatable): NET.WEIGHTS.EXPORTER.BATCH
     --jobs N         cases at a time [1]
     --budget S       seconds for each command of a case [600]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Trains exported networks with dpexec and compares with PyTorch (docs/networks.md).  Makes a virtual environment with PyTorch from
+# Trains exported networks with dpexec and compares with PyTorch (docs/reference/networks.md).  Makes a virtual environment with PyTorch from
 # PyPI when it is first run, unless $NETWORKS_PYTHON names a python that has the packages of requirements.txt.
 #   tests/networks/run.sh [OPTIONS]                   options of run.py; --help lists them
 #   tests/networks/run.sh --light [--full] [NAME...]  the graphs that come with ONNX (light.py)

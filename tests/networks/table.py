@@ -1,4 +1,4 @@
-"""The results as a line each, and as the table of docs/networks.md."""
+"""The results as a line each, and as the table of docs/reference/networks.md."""
 import collections
 import json
 

@@ -1,7 +1,7 @@
 /* One line of tests/ops/cases/<family>.txt: an operator applied to inputs of given types and shapes.
  *
  *   Conv(f[2,3,5,5], f[4,3,3,3], _) {pads=[1,1,1,1]}
- *       f: float32 and float64; _: absent; attributes as in docs/ir.md
+ *       f: float32 and float64; _: absent; attributes as in docs/internals/ir.md
  *
  *   Gather(f[5,3], i64[2,2] in 0..4) {axis=0}
  *       random values from that range, both ends included

@@ -1,4 +1,5 @@
-/* The promise of docs/semantics.md: many replicas compute what one computes, for every way of dividing the batch. */
+/* The promise of docs/reference/semantics.md: many replicas compute what one computes, for every way of dividing the
+ * batch. */
 #include <stdlib.h>
 #include <string.h>
 

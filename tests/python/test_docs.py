@@ -1,4 +1,4 @@
-"""The pieces of docs/python.md run, one after another, and print what their comments say."""
+"""The pieces of docs/reference/python.md run, one after another, and print what their comments say."""
 import contextlib
 import importlib.util
 import io
@@ -8,7 +8,7 @@ import re
 import tempfile
 import unittest
 
-page = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python.md"
+page = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "python.md"
 
 
 class Pieces(unittest.TestCase):

@@ -37,7 +37,7 @@ class Copies(Case):
         self.assertEqual(run.best.predict(self.x).shape, (203, 3))
 
     def test_samples_may_have_unequal_lengths(self):
-        """A mean over time of what is no padding: the file is written as docs/ragged.md says."""
+        """A mean over time of what is no padding: the file is written as docs/reference/ragged.md says."""
         h, n = onnx.helper, onnx.numpy_helper
         draw = np.random.default_rng(2)
         graph = h.make_graph(

@@ -1,4 +1,4 @@
-/* What a model's file says of its data and its task, as metadata_props (docs/deploy.md lists the keys). */
+/* What a model's file says of its data and its task, as metadata_props (docs/guide/deploy.md lists the keys). */
 #ifndef DPX_TOOLS_MODEL_METADATA_H
 #define DPX_TOOLS_MODEL_METADATA_H
 
