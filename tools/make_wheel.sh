@@ -2,7 +2,7 @@
 # Makes a wheel of the Python package that carries the libraries it needs, for machines without a compiler:
 #   tools/make_wheel.sh [DIR]           writes DIR/dpexec-*.whl; DIR is dist by default
 # Its tag, manylinux_2_34, comes from the libraries of Debian 12, where it is built: it installs where glibc is 2.34 or
-# newer.  Tools come from PyPI.  DPX_NATIVE=OFF: any x86-64 processor.
+# newer.  Tools come from PyPI.  DPX_NATIVE=OFF: kernels for all levels of x86-64.
 set -eu
 cd "$(dirname "$0")/.."
 to=$(realpath -m "${1:-dist}")
