@@ -12,24 +12,31 @@ target_link_libraries(core PUBLIC PkgConfig::XXHASH)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 target_link_libraries(core PUBLIC PkgConfig::SODIUM)
 
-# protobuf-c reads and writes ONNX files.  The format's definition comes from the onnx package, is translated at build time
-# and compiled without our warnings: it is not our code.
+# protobuf-c reads and writes ONNX files, TensorBoard's records and SentencePiece's models.
 pkg_check_modules(PROTOBUF_C REQUIRED IMPORTED_TARGET libprotobuf-c)
 find_program(PROTOC_C protoc-c REQUIRED)
+
+# add_proto(TARGET FILE): a library of a .proto file, translated at build time.  Its header is <NAME.pb-c.h>.  It is compiled without
+# our warnings: it is not our code.
+function(add_proto target file)
+    get_filename_component(dir ${file} DIRECTORY)
+    get_filename_component(name ${file} NAME_WE)
+    set(out ${GEN}/${target})
+    file(MAKE_DIRECTORY ${out})
+    add_custom_command(OUTPUT ${out}/${name}.pb-c.c ${out}/${name}.pb-c.h
+        COMMAND ${PROTOC_C} --proto_path=${dir} --c_out=${out} ${file} DEPENDS ${file} VERBATIM)
+    add_library(${target} STATIC ${out}/${name}.pb-c.c)
+    target_compile_options(${target} PRIVATE -w)
+    target_include_directories(${target} SYSTEM PUBLIC ${out})
+    target_link_libraries(${target} PUBLIC PkgConfig::PROTOBUF_C)
+endfunction()
+
+# The definition of the ONNX format comes from the onnx package, whose name for it differs.
 find_file(DPX_ONNX_PROTO onnx/onnx.proto REQUIRED DOC "The definition of the ONNX format")
-get_filename_component(onnx_proto_dir ${DPX_ONNX_PROTO} DIRECTORY)
+add_proto(onnx_proto ${DPX_ONNX_PROTO})
 get_filename_component(onnx_proto_name ${DPX_ONNX_PROTO} NAME_WE)
-set(onnx_proto_out ${GEN}/onnx_proto)
-file(MAKE_DIRECTORY ${onnx_proto_out})
-file(WRITE ${onnx_proto_out}/onnx_proto.h.new "/* The translated definition of the ONNX format. */\n#include \"${onnx_proto_name}.pb-c.h\"\n")
-configure_file(${onnx_proto_out}/onnx_proto.h.new ${onnx_proto_out}/onnx_proto.h COPYONLY)
-add_custom_command(OUTPUT ${onnx_proto_out}/${onnx_proto_name}.pb-c.c ${onnx_proto_out}/${onnx_proto_name}.pb-c.h
-    COMMAND ${PROTOC_C} --proto_path=${onnx_proto_dir} --c_out=${onnx_proto_out} ${DPX_ONNX_PROTO}
-    DEPENDS ${DPX_ONNX_PROTO} VERBATIM)
-add_library(onnx_proto STATIC ${onnx_proto_out}/${onnx_proto_name}.pb-c.c)
-target_compile_options(onnx_proto PRIVATE -w)
-target_include_directories(onnx_proto SYSTEM PUBLIC ${onnx_proto_out})
-target_link_libraries(onnx_proto PUBLIC PkgConfig::PROTOBUF_C)
+file(WRITE ${GEN}/onnx_proto/onnx_proto.h.new "/* The translated definition of the ONNX format. */\n#include \"${onnx_proto_name}.pb-c.h\"\n")
+configure_file(${GEN}/onnx_proto/onnx_proto.h.new ${GEN}/onnx_proto/onnx_proto.h COPYONLY)
 target_link_libraries(core PUBLIC onnx_proto)
 
 # RE2: the regular expressions of RegexFullMatch, whose words ONNX says they are in (kernels/ref/regex.cpp).

@@ -29,30 +29,9 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.c tools/*/*.c)
 list(REMOVE_ITEM tool_sources ${CMAKE_SOURCE_DIR}/tools/dpexec.c ${CMAKE_SOURCE_DIR}/tools/graph_transform.c)
 add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
-# The records of TensorBoard, translated and compiled as the ONNX format is.
-set(event_out ${GEN}/event)
-file(MAKE_DIRECTORY ${event_out})
-add_custom_command(OUTPUT ${event_out}/event.pb-c.c ${event_out}/event.pb-c.h
-    COMMAND ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/tools/tensorboard --c_out=${event_out}
-        ${CMAKE_SOURCE_DIR}/tools/tensorboard/event.proto
-    DEPENDS tools/tensorboard/event.proto VERBATIM)
-add_library(event_proto STATIC ${event_out}/event.pb-c.c)
-target_compile_options(event_proto PRIVATE -w)
-target_include_directories(event_proto SYSTEM PUBLIC ${event_out})
-target_link_libraries(event_proto PUBLIC PkgConfig::PROTOBUF_C)
-target_link_libraries(toolbox PUBLIC event_proto)
-# Models of SentencePiece, likewise.
-set(spm_out ${GEN}/sentencepiece)
-file(MAKE_DIRECTORY ${spm_out})
-add_custom_command(OUTPUT ${spm_out}/sentencepiece.pb-c.c ${spm_out}/sentencepiece.pb-c.h
-    COMMAND ${PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/tools/text --c_out=${spm_out}
-        ${CMAKE_SOURCE_DIR}/tools/text/sentencepiece.proto
-    DEPENDS tools/text/sentencepiece.proto VERBATIM)
-add_library(spm_proto STATIC ${spm_out}/sentencepiece.pb-c.c)
-target_compile_options(spm_proto PRIVATE -w)
-target_include_directories(spm_proto SYSTEM PUBLIC ${spm_out})
-target_link_libraries(spm_proto PUBLIC PkgConfig::PROTOBUF_C)
-target_link_libraries(toolbox PUBLIC spm_proto)
+add_proto(event_proto ${CMAKE_SOURCE_DIR}/tools/tensorboard/event.proto)
+add_proto(spm_proto ${CMAKE_SOURCE_DIR}/tools/text/sentencepiece.proto)
+target_link_libraries(toolbox PUBLIC event_proto spm_proto)
 foreach(part css js)        # of the page of a run
     embed_text(toolbox tools/report/report.${part} tools/report_${part})
 endforeach()
