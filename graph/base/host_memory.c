@@ -32,9 +32,9 @@ Status host_set_allocator(HostAlloc *alloc, HostFree *release, void *user)
 /* Decides where memory comes from, for good, when it is first asked for. */
 static Source decided(void)
 {
-    int source = UNUSED;
+    int source = atomic_load(&host_allocator.source);
 
-    if (atomic_compare_exchange_strong(&host_allocator.source, &source, OWN))
+    if (source == UNUSED && atomic_compare_exchange_strong(&host_allocator.source, &source, OWN))
         return OWN;
     while (source == SETTING) {
         sched_yield();
