@@ -13,8 +13,9 @@ import numpy as np
 
 from . import _abi
 from ._abi import lib
+from ._handle import Handle
 from ._tensors import array_of, tensors_of
-from .errors import InvalidArgument, check
+from .errors import check
 from .feeding import Arrays, Feed
 from .model import Model
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .trainer import Trainer
 
 
-class Predictor:
+class Predictor(Handle):
     """Predicts by a model and weights of its own.
 
         predictor = trainer.predictor()         # a snapshot of the trainer's weights
@@ -34,8 +35,9 @@ class Predictor:
     Threads that predict at the same time share the weights and compute at the same time: Python's lock is released.
     """
 
+    _name = "predictor"
+
     def __init__(self, of: Trainer | Model, **options: Any) -> None:
-        self._handle: int | None = None
         self._calls, self._idle, self._process = 0, threading.Condition(), os.getpid()
         trainer = None if isinstance(of, Model) else of
         model = of if isinstance(of, Model) else of.model
@@ -53,11 +55,7 @@ class Predictor:
     def _use(self) -> Iterator[int]:
         """The handle, which close() does not free before all its users are done."""
         with self._idle:
-            if not self._handle:
-                raise InvalidArgument("the predictor is closed")
-            if self._process != os.getpid():
-                raise InvalidArgument("the predictor belongs to the process that made it, and this is a fork")
-            handle, self._calls = self._handle, self._calls + 1
+            handle, self._calls = self._live, self._calls + 1
         try:
             yield handle
         finally:
@@ -99,16 +97,6 @@ class Predictor:
             if handle and self._process == os.getpid():
                 self._idle.wait_for(lambda: not self._calls)
                 lib.dpx_predictor_free(handle)
-
-    def __enter__(self) -> Predictor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
 
 
 def _predict(handle: int, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .predictor import Predictor
 
 # Options of the run that its models are computed with, too.
-_INFERENCE = ("devices", "threads", "operators", "dtype", "precision", "plan_memory", "max_nodes", "batch_size")
+_INFERENCE = ("devices", "threads", "isa", "operators", "dtype", "precision", "plan_memory", "max_nodes", "batch_size")
 
 
 class Monitor:

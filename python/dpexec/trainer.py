@@ -15,8 +15,9 @@ import numpy as np
 
 from . import _abi, _streams
 from ._abi import lib
+from ._handle import Handle
 from ._tensors import array_of, as_array, convert, dtype_of, tensor_of, tensors_of
-from .errors import InvalidArgument, ShapeError, check
+from .errors import ShapeError, check
 from .feeding import Arrays, Feed
 from .model import Model, TensorInfo, info_of
 from .options import Options
@@ -56,7 +57,7 @@ def _log(_user: Any, level: int, line: bytes) -> None:
     log.log(_LEVELS[level], "%s", line.decode(errors="replace"))
 
 
-class Trainer:
+class Trainer(Handle):
     """Trains a model step by step.
 
         trainer = dpexec.Trainer("model.onnx", loss="cross-entropy", optimizer="adamw", lr=1e-3, devices="cpu*2")
@@ -76,8 +77,9 @@ class Trainer:
     others wait.  A trainer belongs to the process that made it, not to a fork.
     """
 
+    _name = "trainer"
+
     def __init__(self, model: Any, **options: Any) -> None:
-        self._handle: int | None = None
         if not isinstance(model, Model):
             model = Model(model, **options)
             options = {}
@@ -87,7 +89,6 @@ class Trainer:
     def _of(cls, model: Model, options: Options) -> Trainer:
         """A trainer with options that are already set."""
         self = cls.__new__(cls)
-        self._handle = None
         self._open(model, options, {})
         return self
 
@@ -111,26 +112,8 @@ class Trainer:
             if handle and self._process == os.getpid():
                 lib.dpx_trainer_free(handle)
 
-    def __enter__(self) -> Trainer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
-
     def __reduce__(self) -> Any:
         raise TypeError("a dpexec.Trainer cannot be pickled: save_to() a file, or export() its model")
-
-    @property
-    def _live(self) -> Any:
-        if not self._handle:
-            raise InvalidArgument("the trainer is closed")
-        if self._process != os.getpid():
-            raise InvalidArgument("the trainer belongs to the process that made it, and this is a fork")
-        return self._handle
 
     # ---- batches ----
 
