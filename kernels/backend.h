@@ -56,14 +56,16 @@ extern const Kernel *const kernels_ref[]; /* plain C, every operator, every type
 extern const int kernels_ref_len;
 /* The fast path, compiled for one instruction set. */
 typedef struct {
-    const char *isa; /* "native": the processor that compiled them; "x86-64-v3" and its like; NULL: there are none */
+    const char *isa; /* "x86-64-v3" ...; "native": that of the processor at build time; NULL: there are no kernels */
     const Kernel *const *kernel; /* [n] */
     int n;
 } CpuKernels;
 
-/* Number i of those that this build has and this processor runs, the fastest first; past the last all is 0. */
+/* Number i of the sets that this build has and this processor runs, the fastest first; past the last, all fields are 0.
+ */
 CpuKernels cpu_kernels_at(int i);
-/* The fastest, or with an `isa` those; all is 0 where this processor or this build has none. */
+/* The set for `isa`, or with NULL the fastest.  All fields are 0 if this build has no such set or the processor cannot
+ * run it. */
 CpuKernels cpu_kernels(const char *isa);
 
 extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a CudaDriver (kernels/cuda/driver.h) */

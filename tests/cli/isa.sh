@@ -9,6 +9,9 @@ r = np.random.default_rng(3)
 np.savez(sys.argv[1] + "/train.npz", x=r.standard_normal((32, 3, 32, 32)).astype("f"), target=r.integers(0, 10, 32))
 PY
 train=("$dpexec" models/resnet20.onnx --data "$DIR/train.npz" --loss cross-entropy --batch-size 16 --threads 1 --quiet --checkpoint-every 2)
+# Attention, layer normalisation and GELU.
+check "a transformer" "$dpexec" new gpt --layers 2 --width 64 --heads 2 --block 32 --quiet -o "$DIR/gpt.onnx"
+write=("$dpexec" "$DIR/gpt.onnx" --data text:README.md --loss cross-entropy --batch-size 8 --optimizer adamw --threads 1 --quiet)
 
 refused 2 "--isa: expected auto|" "${train[@]}" --isa sse --steps 1
 mapfile -t sets < <(sed -n "s/.*expected auto|\([^,]*\), found.*/\1/p" "$DIR/refused.err" | tr '|' '\n')
@@ -16,11 +19,18 @@ check "there is a set of instructions" test "${#sets[@]}" -gt 0
 # losses RUN: one a step, of a run's metrics.
 losses() { grep -o '"loss":[^,}]*' "$1/metrics.jsonl" | cut -d: -f2; }
 check "in float64, by reference kernels" "${train[@]}" --dtype float64 --steps 2 --out "$DIR/float64"
+check "the transformer" "${write[@]}" --dtype float64 --steps 3 --out "$DIR/gpt-float64"
+# near RUN RUN: their losses, to 1e-4.
+near() {
+    awk 'function abs(x) { return x < 0 ? -x : x }
+        NR == FNR { of[FNR] = $1; n = FNR; next } abs($1 - of[FNR]) > 1e-4 * abs(of[FNR]) { exit 1 } END { if (n < 2 || FNR != n) exit 1 }' \
+        <(losses "$1") <(losses "$2")
+}
 for isa in "${sets[@]}"; do
     check "$isa" "${train[@]}" --isa "$isa" --steps 2 --out "$DIR/$isa"
-    check "$isa has the losses of float64" awk 'function abs(x) { return x < 0 ? -x : x }
-        NR == FNR { of[FNR] = $1; n = FNR; next } abs($1 - of[FNR]) > 1e-4 * abs(of[FNR]) { exit 1 } END { if (n < 2 || FNR != n) exit 1 }' \
-        <(losses "$DIR/float64") <(losses "$DIR/$isa")
+    check "$isa has the losses of float64" near "$DIR/float64" "$DIR/$isa"
+    check "$isa, the transformer" "${write[@]}" --isa "$isa" --steps 3 --out "$DIR/gpt-$isa"
+    check "it has them, too" near "$DIR/gpt-float64" "$DIR/gpt-$isa"
     check "its checkpoint names it" grep -qF "\\\"isa\\\":\\\"$isa\\\"" "$DIR/$isa/checkpoints/step-000000002/manifest.json"
     check "and its page" grep -qF "\"isa\": \"$isa\"" "$DIR/$isa/args.json"
 done
