@@ -88,7 +88,7 @@ static void add_no_match(Problems *wrong, const char *pattern, const char *const
 Status update_groups_check(const BuildOptions *opt, const char *const *name, int n)
 {
     const UpdateOptions *updates = update_options(opt);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int k = 0; k < updates->n_group; k++) {
         const char *taken = NULL;

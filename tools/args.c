@@ -330,7 +330,7 @@ static Status check_topic(const Args *a)
 Status args_parse(Args *out, const Command *c, int argc, char **argv)
 {
     Args a = { .command = c };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     bool flags_end = false;
 
     a.positional = calloc((size_t)argc + 1, sizeof *a.positional);
@@ -356,10 +356,8 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
             a.positional[a.n_positional++] = argv[i];
     }
     *out = a;
-    if (a.help) {
-        free(wrong.text);
+    if (a.help)
         return check_topic(&a);
-    }
     if (a.n_positional < c->min_positional)
         problems_add(&wrong, "expected %s %s", c->name, c->synopsis);
     for (int i = c->max_positional; i < a.n_positional; i++)

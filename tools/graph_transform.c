@@ -77,7 +77,7 @@ static void list_passes(void)
 /* E_INVALID lists the flags that cannot be combined with another, and says `why`. */
 static Status check_alone(const Args *a, const char *const *others, const char *why)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (; *others; others++)
         if (args_has(a, *others))
@@ -151,7 +151,7 @@ static const char *const inexact_options[] = { "bn", "bn-group", "bn-eps", "loss
 /* The error of graphs that differ: E_UNSUPPORTED where an option intends that. */
 static Status fail_verify(const Verify *v, const Options *o)
 {
-    Problems meant = { 0 };
+    PROBLEMS(meant);
 
     for (size_t k = 0; k < sizeof inexact_options / sizeof *inexact_options; k++)
         for (int i = 0; i < options_count(); i++)
@@ -235,7 +235,7 @@ static Status show_summary(const Graph *model, const Args *a, const Options *o)
 /* E_SHAPE with the inputs whose dimensions are open; `st` if there are none. */
 static Status no_size_fits(Status st, const Graph *model)
 {
-    Problems open = { 0 };
+    PROBLEMS(open);
 
     for (int i = 0; i < model->n_input; i++) {
         const Value *v = value(model, model->input[i]);

@@ -153,7 +153,7 @@ static bool is_listed(const char *name, const char *const *list)
 static Status add_stored(ArgList *l, json_t *flags, bool of_run, const char *path, const Command *c, const Args *wins,
                          const char *const *only, const char *const *never)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     const char *name;
     json_t *v, *one;
     Status st = ST_OK;

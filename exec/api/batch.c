@@ -105,7 +105,7 @@ static Status check_structure(const dpx_trainer *t, const GivenBatch *f)
 static Status check_names(const dpx_trainer *t, const GivenBatch *f)
 {
     char expected[768];
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int i = 0; i < t->n_expected; i++)
         t->expected[i].given = false;

@@ -129,7 +129,7 @@ Status trainer_compare_roles(const dpx_trainer *t, Arena *a, const Checkpoint *c
     const int i = checkpoint_find(c, ROLES);
     const Tensor *kept = i < 0 ? NULL : &c->tensor[i].tensor;
     const size_t bytes = kept ? tensor_bytes(kept) : 0;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     char *text;
 
     if (scores_exactly(t))

@@ -227,7 +227,7 @@ static Status check_shapes(const dpx_predictor *p, const dpx_trainer *t)
 static Status check_taken(const dpx_predictor *p, const dpx_trainer *t)
 {
     const States *have = session_states(p->first->trainer->session), *states = session_states(t->session);
-    Problems fixed = { 0 };
+    PROBLEMS(fixed);
 
     for (int i = 0; i < states_count(states); i++) {
         const State *s = states_at(states, i);

@@ -108,7 +108,7 @@ static bool is_constant(const dpx_trainer *t, const char *name)
 static Status refuse_frozen(const dpx_trainer *t, const Checkpoint *c)
 {
     const BuildOptions *opt = &t->options->build;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     const char *pattern;
 
     for (size_t at = 0; at < t->decided_bytes; at += strlen(t->decided + at) + 1)

@@ -232,7 +232,7 @@ dpx_status dpx_trainer_save(dpx_trainer *t, const char *directory, const char *n
  * each floating state has another type, the run itself has, and the message names the flag. */
 static Status check_states(const States *states, const Checkpoint *c, const char *directory)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
     DType was = DT_NONE, is = DT_NONE;
     int retyped = 0;
@@ -437,7 +437,7 @@ Status trainer_check_resumed(dpx_trainer *t, BuildMode mode, const NamedTensor *
 {
     const States *states = session_states(t->session);
     const bool trains = mode >= BUILD_TRAIN;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     TRY(session_prepare(t->session, mode, in, n_in));
     if (mode == BUILD_ACCUMULATE)

@@ -83,7 +83,7 @@ static void read_capability(GpuInfo *out, const json_t *root, Problems *wrong)
 
 static Status read_fields(GpuInfo *out, json_t *root, const char *path)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     const char *key;
     json_t *v;
 

@@ -453,7 +453,7 @@ Status any_batch(Graph **out, BuildAtBatch *build, const Graph *model, BuildPart
         *out = r.g[0];
     for (int k = st ? 0 : 1; k < N_SIZES; k++)
         graph_free(r.g[k]);
-    free(r.wrong.text); /* not taken by problems_fail when something else failed first */
+    problems_free(&r.wrong); /* not taken by problems_fail when something else failed first */
     arena_free(r.scratch);
     return st;
 }

@@ -232,7 +232,7 @@ static void read_root(Cluster *c, Problems *wrong, json_t *root)
 Status cluster_read(Cluster *out, const char *path)
 {
     Cluster c = { .nodes = 1 };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     json_error_t why;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
 

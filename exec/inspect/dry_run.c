@@ -370,7 +370,7 @@ static Status run_dry(DryRun *d, const Options *o)
     if (!st)
         st = compile_and_print(d);
     options_free(d->options);
-    free(d->too_large.text);
+    problems_free(&d->too_large);
     for (int i = 0; i < d->n_device; i++)
         device_close(d->device[i]);
     return st;

@@ -31,7 +31,7 @@ static Status find_names(Gradients *r)
 {
     char *at = arena_strdup(r->scratch, r->names), *comma;
     const size_t most = strlen(r->names) + 1;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     r->name = ARENA_NEW(r->scratch, const char *, most);
     r->by = ARENA_NEW(r->scratch, ValueId, most);
@@ -83,7 +83,7 @@ static Status add_scalar(Gradients *r, ValueId *out)
 /* Adds an output "NAME.grad" for each of r->names. */
 static Status add_gradients(Gradients *r)
 {
-    Problems unreached = { 0 };
+    PROBLEMS(unreached);
     ValueId scalar;
 
     TRY(find_names(r));

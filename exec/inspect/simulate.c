@@ -234,7 +234,7 @@ static Status make_rows(Simulation *out, Maker *m)
 static Status simulate_check(const Maker *m)
 {
     static const char *const others[] = { "devices", "replicas", NULL };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     TRY(options_check(m->o));
     TRY(transform_check_model(m->model));

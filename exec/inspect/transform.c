@@ -42,7 +42,7 @@ Status transform_options(TransformBuild *out, const Options *o, BuildMode mode)
  * options: the step is shown as it is. */
 static Status read_step(Graph **out, const Graph *step, const Options *o, const char *until, Report *report)
 {
-    Problems given = { 0 };
+    PROBLEMS(given);
     Graph *g;
     Status st;
 

@@ -105,7 +105,7 @@ Status plan_import_as(Graph **out, OnnxModel **onnx, const char *path, const Onn
 Status plan_check_members(const OnnxModel *onnx, const BuildOptions *o)
 {
     const InputOptions *inputs = input_options(o);
-    Problems none = { 0 };
+    PROBLEMS(none);
 
     for (int k = 0; k < inputs->n_input_members; k++) {
         const char *name = inputs->input_members[k].name;

@@ -47,7 +47,7 @@ static bool prepared_narrow(const Graph *g, const Node *n)
 
 static Status choose_kernels(Prepared *p)
 {
-    Problems missing = { 0 };
+    PROBLEMS(missing);
 
     FOR_NODES(p->graph, n) {
         Call *c = &p->call[n->index];

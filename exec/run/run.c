@@ -70,7 +70,7 @@ static Status run_check_input(const Value *v, const Tensor *t, size_t bytes)
 
 Status program_find_inputs(int *place, const Graph *g, const NamedTensor *in, int n)
 {
-    Problems missing = { 0 };
+    PROBLEMS(missing);
 
     for (int i = 0; i < g->n_input; i++) {
         const char *name = value(g, g->input[i])->name;

@@ -486,7 +486,7 @@ static Status read_first(Checkpoint *out, bool *found, Arena *arena, const char 
 Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, bool whole, int64_t *bytes)
 {
     struct dirent **entry;
-    Problems damaged = { 0 };
+    PROBLEMS(damaged);
     int n = scandir(directory, &entry, is_checkpoint, newest_first);
     bool found = false;
     Status st;
@@ -511,7 +511,7 @@ Status checkpoint_read(Checkpoint *out, Arena *arena, const char *directory, boo
 static Status no_such_step(const char *directory, int64_t step)
 {
     struct dirent **entry;
-    Problems has = { 0 };
+    PROBLEMS(has);
     int n = scandir(directory, &entry, is_checkpoint, newest_first);
 
     for (int i = 0; i < n; i++) {

@@ -123,7 +123,7 @@ static Status take_symbols(const Attach *a, const OnnxOutput *of_part, const Onn
 /* A layer that keeps statistics would have to be part of what is trained and exported. */
 static Status check_part(const Attach *a)
 {
-    Problems kept = { 0 };
+    PROBLEMS(kept);
 
     if (graph_is_step(a->part))
         return FAIL(E_MODEL, "the file is a step that graph-transform exported, expected a model");
@@ -476,7 +476,7 @@ static bool is_given(const OnnxModel *m, const char *name)
 static Status check_given(const Attach *a, const Graph *model)
 {
     const InputOptions *inputs = input_options(&a->o->build);
-    Problems none = { 0 };
+    PROBLEMS(none);
     char text[LIST_TEXT];
 
     for (int i = 0; i < inputs->n_input_value; i++) {

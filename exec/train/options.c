@@ -478,7 +478,7 @@ static Status take_recipes(Options *o)
 
 Status options_check_recipes(const Options *o)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     const Family *f = NULL, *of = NULL;
     const Setting *s;
 

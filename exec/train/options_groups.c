@@ -314,7 +314,7 @@ static Status check_clip(const Clip *c, const char *pattern, const Options *o)
 /* Flags that the group gives and its optimizer lacks. */
 static Status options_groups_check_flags(const OptionGroup *g, const OptimizerDef *def)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (const char *at = g->flags; *at; at = strchr(at, ';') + 1) {
         char key[64];

@@ -55,7 +55,7 @@ static Status check_of_file(const Options *o)
 {
     static const char *const idle[] = { "lr",    "lr-schedule", "warmup-steps", "clip-norm", "clip-value",  "ema",
                                         "group", "accumulate",  "shard",        "precision", "loss-scaling" };
-    Problems given = { 0 };
+    PROBLEMS(given);
 
     if (!follows_file(&o->build))
         return ST_OK;
@@ -126,7 +126,7 @@ static void find_of_replicas(Problems *wrong, const Options *o)
 
 Status options_check(const Options *o)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Status all = E_INVALID;
 
     find(&wrong, &all, options_check_recipes(o));

@@ -151,7 +151,7 @@ static Status run_passes(Session *s, Graph *g, const BuildOptions *opt, const Pi
 /* Lists the missing inputs of open shape if the passes failed because of a shape: they are why. */
 static Status explain_shapes(const Session *s, Status st, BuildMode mode, const NamedTensor *in, int n_in)
 {
-    Problems missing = { 0 };
+    PROBLEMS(missing);
 
     if (st != E_SHAPE || !n_in || mode == BUILD_APPLY)
         return st;

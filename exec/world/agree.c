@@ -285,7 +285,7 @@ static Status gather_facts(World *w, const Facts *f, const int64_t *bytes, Facts
 Status world_agree(World *w, const Facts *f, const char *about)
 {
     int64_t bytes[WORLD_MAX];
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Facts *all;
     Status st;
 

@@ -71,7 +71,7 @@ Status plugin_load(const void **table, const Plugin *p)
 {
     const char *named = getenv(p->variable);
     char path[PATH_MAX + 64];
-    Problems missing = { 0 };
+    PROBLEMS(missing);
     char(*folder)[PATH_MAX];
     Status st = ST_OK;
     bool found = false;
@@ -88,8 +88,6 @@ Status plugin_load(const void **table, const Plugin *p)
             problems_add(&missing, "%s", folder[i]);
     }
     free(folder);
-    if (found)
-        free(missing.text);
     return found ? st
                  : problems_fail(&missing, E_DEVICE,
                                  "there is no %s %s ($DPEXEC_PLUGIN_DIR may name its folder); looked in",

@@ -124,7 +124,12 @@ Status problems_fail(Problems *p, Status s, const char *fmt, ...)
     text_vformat(header, sizeof header, fmt, ap);
     va_end(ap);
     s = FAIL(s, "%s%s%s", header, *header ? ": " : "", p->text ? p->text : "(no memory to list them)");
+    problems_free(p);
+    return s;
+}
+
+void problems_free(Problems *p)
+{
     free(p->text);
     *p = (Problems){ 0 };
-    return s;
 }

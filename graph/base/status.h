@@ -61,16 +61,21 @@ void status_clear(void);
  * Returns s; ST_OK does nothing. */
 Status status_prefix(Status s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Several problems reported in one error, each named once. */
+/* Several problems reported in one error, each named once.  A local list is declared by PROBLEMS and frees itself where
+ * its block ends, however that is left; the owner of a struct with a list calls problems_free. */
 typedef struct {
     char *text;
     size_t len, cap;
     int n;
 } Problems;
 
+#define PROBLEMS(name) Problems name __attribute__((cleanup(problems_free))) = { 0 }
+
 void problems_add(Problems *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Returns ST_OK if no problem was added; otherwise fails with the header ("": none) and all problems.  Frees the list
- * either way. */
+/* Returns ST_OK if no problem was added; otherwise fails with the header ("": none) and all problems, and empties the
+ * list. */
 Status problems_fail(Problems *p, Status s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Empties the list. */
+void problems_free(Problems *p);
 
 #endif

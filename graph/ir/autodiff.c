@@ -110,9 +110,9 @@ static Status autodiff_visit(ValueId *grad, Problems *missing, Graph *g, const N
 
 Status autodiff(Graph *g, Arena *scratch, ValueId loss, int n_wrt, const ValueId *wrt, ValueId *grads)
 {
-    bool *wants;                   /* by value id: depends on a value to differentiate by */
-    ValueId *grad;                 /* by value id: the sum of contributions so far */
-    Problems missing = { .n = 0 }; /* nodes without a gradient */
+    bool *wants;       /* by value id: depends on a value to differentiate by */
+    ValueId *grad;     /* by value id: the sum of contributions so far */
+    PROBLEMS(missing); /* nodes without a gradient */
     uint32_t n_forward = g->n_node;
 
     if (shape_numel(value(g, loss)->shape) != 1 || !differentiable(g, loss))

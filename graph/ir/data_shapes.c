@@ -13,7 +13,7 @@ bool all_shapes_known(const Graph *g)
 
 Status fail_dynamic(const Graph *g, const char *what)
 {
-    Problems p = { 0 };
+    PROBLEMS(p);
 
     FOR_NODES(g, n)
         if (n->op->flags & OPF_DYNAMIC ||

@@ -32,7 +32,7 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t *n)
 static Status sort_into(Node **sorted, uint32_t *n_sorted, Graph *g, Arena *scratch)
 {
     uint32_t n_edge = 0, n_ready = 0, *missing, *first, *edge, *heap;
-    Problems cycle = { 0 };
+    PROBLEMS(cycle);
 
     FOR_NODES(g, n)
         n_edge += (uint32_t)n->n_in;

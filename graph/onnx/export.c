@@ -474,7 +474,7 @@ static Status export_to(FILE *to, const Graph *g, const ExportOptions *opt, cons
     TRY_TO(done, st, export_rest(&x, &m));
     st = to ? model_print(to, &m, x.opt->most_bytes) : model_write(&m, path, x.arena, x.opt->most_bytes);
 done:
-    free(x.problems.text);
+    problems_free(&x.problems);
     arena_free(x.arena);
     return st;
 }

@@ -175,9 +175,9 @@ Status onnx_export_training(const Graph *model, const Graph *step, const ExportO
     TRY_TO(done, st, export_training_build(&of_model, &of_step, &of_first, &first, &m));
     TRY_TO(done, st, model_write(&m, path, a, opt->most_bytes));
 done:
-    free(of_model.problems.text);
-    free(of_step.problems.text);
-    free(of_first.problems.text);
+    problems_free(&of_model.problems);
+    problems_free(&of_step.problems);
+    problems_free(&of_first.problems);
     graph_free(first);
     arena_free(a);
     return st;

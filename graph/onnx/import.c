@@ -537,7 +537,7 @@ static Status import_proto(Graph **out, OnnxModel **model, const Onnx__ModelProt
         *model = remembered;
     return ST_OK;
 fail:
-    free(im.problems.text);
+    problems_free(&im.problems);
     onnx_model_free(remembered);
     graph_free(im.g);
     return st;

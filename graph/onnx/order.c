@@ -50,7 +50,7 @@ static Status order_check_inputs(Importer *im, const Body *b, bool *sorted)
 /* Fails with the nodes on the stack from the top down to `back_to`, which reads the output of the top. */
 static Status fail_cycle(Importer *im, const Body *b, const size_t *stack, size_t depth, size_t back_to)
 {
-    Problems p = { 0 };
+    PROBLEMS(p);
     size_t from = depth;
 
     while (from > 1 && stack[from - 1] != back_to)

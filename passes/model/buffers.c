@@ -35,7 +35,7 @@ static Status set_update(Graph *g, const PassCtx *ctx, const char *text, Problem
 static Status buffers_run(Graph *g, PassCtx *ctx)
 {
     const ParameterOptions *parameters = parameter_options(ctx->opt);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int i = 0; i < parameters->n_state; i++)
         TRY(set_update(g, ctx, parameters->state[i], &wrong));

@@ -63,7 +63,7 @@ static bool matches_any(const Graph *g, const char *pattern)
 Status pattern_check(const BuildOptions *opt, const Graph *g)
 {
     const ParameterOptions *p = parameter_options(opt);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int i = 0; i < p->n_freeze; i++)
         if (!matches_any(g, p->freeze[i]))
@@ -130,7 +130,7 @@ static bool is_buffers_key(const ParameterKey *k)
 Status parameter_list_match(ParameterMatch *out, const ParameterList *list, const Graph *g, Arena *a)
 {
     const uint64_t *digest = NULL; /* computed when a key first needs them */
-    Problems unmatched = { 0 };
+    PROBLEMS(unmatched);
     int n_unmatched = 0;
 
     out->by = ARENA_NEW(a, const char *, g->n_value);

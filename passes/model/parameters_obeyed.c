@@ -152,7 +152,7 @@ Status parameters_obeyed(const Parameters *p)
 {
     const BuildOptions *opt = p->ctx->opt;
     const ParameterOptions *parameters = parameter_options(opt);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     if (build_mode(opt) < BUILD_TRAIN)
         return ST_OK;

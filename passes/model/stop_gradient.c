@@ -98,7 +98,7 @@ static Status stop_gradient_run(Graph *g, PassCtx *ctx)
     const ParameterOptions *p = parameter_options(ctx->opt);
     const uint32_t n_value = g->n_value;
     ValueId *stopped;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     if (!p->n_stop)
         return ST_OK;

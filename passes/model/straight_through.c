@@ -151,7 +151,7 @@ static Status straight_through_run(Graph *g, PassCtx *ctx)
 {
     IntegerFlow f = { .scale_learns = scale_learns, .data = ctx };
     const uint32_t n_node = g->n_node;
-    Problems found = { 0 };
+    PROBLEMS(found);
 
     if (mode_in(ctx->opt, MODES_LEARN))
         FOR_NODES(g, n)

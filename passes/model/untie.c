@@ -489,7 +489,7 @@ static Status untie_run(Graph *g, PassCtx *ctx)
     const ParameterOptions *parameters = parameter_options(ctx->opt);
     Untie u = { .g = g, .ctx = ctx, .matched = ARENA_NEW(ctx->scratch, bool, parameters->n_untie) };
     uint32_t n = g->n_value;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     if (!u.matched)
         return FAIL_NOMEM();

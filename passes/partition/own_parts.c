@@ -197,7 +197,7 @@ static bool is_needed(const OwnParts *o, const Node *n)
 
 Status own_parts_check(const OwnParts *o, const char *why)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (uint32_t k = 0; k < o->n_node; k++) {
         const Node *n = o->g->node[k];

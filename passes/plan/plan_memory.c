@@ -378,7 +378,7 @@ static Status plan_memory_finish(Planner *p)
 
 static Status plan_memory_check(const Graph *g)
 {
-    Problems problems = { 0 };
+    PROBLEMS(problems);
 
     for (uint32_t i = 0; i < g->n_node; i++) {
         const Node *n = g->node[i];

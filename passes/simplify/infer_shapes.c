@@ -118,7 +118,7 @@ Status check_batch_inputs(const Graph *g, const BuildOptions *opt)
 /* E_SHAPE lists the inputs of which two axes may be the batch. */
 static Status check_rivals(const Graph *g, const BuildOptions *opt)
 {
-    Problems ambiguous = { 0 };
+    PROBLEMS(ambiguous);
 
     for (int i = 0; i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]);
@@ -139,7 +139,7 @@ static Status check_samples(const Graph *g, const BuildOptions *opt)
 {
     const char *batch = find_batch_dim(g, opt).symbol;
     const Value *first = NULL;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     int at = 0;
 
     for (int i = 0; (batch || g->batch_found == BATCH_FOUND) && i < g->n_input; i++) {
@@ -168,7 +168,7 @@ static Status check_members(const Graph *g, const BuildOptions *opt)
     const BatchOptions *given = batch_options(opt);
     const BatchDim batch = find_batch_dim(g, opt);
     const int64_t size = given->batch > 0 ? given->batch : batch.size;
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int i = 0; !batch.symbol && !given->n_batch_input && !g->batch_found && i < g->n_input; i++) {
         const Value *v = value(g, g->input[i]), *with = NULL;
@@ -192,7 +192,7 @@ static Status infer_shapes_bind_inputs(Graph *g, const BuildOptions *opt)
 {
     const BatchOptions *o = batch_options(opt);
     BatchDim batch = find_batch_dim(g, opt);
-    Problems unbound = { 0 };
+    PROBLEMS(unbound);
     int64_t size;
 
     TRY(check_batch_inputs(g, opt));

@@ -81,7 +81,7 @@ static Status differentiate(Graph *g, PassCtx *ctx, int k, int n, const ValueId 
 static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const ValueId *param, const ValueId *grad)
 {
     const ParameterOptions *parameters = parameter_options(ctx->opt);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int k = 0; k < parameters->n_train; k++) {
         const char *pattern;

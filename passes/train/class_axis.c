@@ -49,7 +49,7 @@ static int only(unsigned axes)
 static Status fail_none(const ClassAxis *c, const Shape *target)
 {
     char scores[SHAPE_TEXT], have[SHAPE_TEXT], want[SHAPE_TEXT];
-    Problems fit = { 0 };
+    PROBLEMS(fit);
 
     for (int k = 1; k < c->scores.rank; k++) {
         Shape s = { .rank = c->scores.rank - 1 };

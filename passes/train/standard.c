@@ -32,7 +32,7 @@ static Status make_interface(Graph *g, const BuildOptions *opt)
 
 static Status standard_run(Graph *g, PassCtx *ctx)
 {
-    Problems left = { 0 };
+    PROBLEMS(left);
 
     if (!step_options(ctx->opt)->standard)
         return ST_OK;

@@ -35,7 +35,7 @@ typedef struct {
 static Status take_turns_find_turns(Turns *t)
 {
     const Graph *g = t->g;
-    Problems none = { 0 };
+    PROBLEMS(none);
 
     for (uint32_t i = 1; i < t->n_value; i++) {
         const Value *v = g->value[i];

@@ -523,7 +523,7 @@ static Status check_sample(Tar *t, int64_t sample)
 static Status check_samples(Dataset *d, Tar *t, bool skip)
 {
     const int64_t all = t->index.samples;
-    Problems broken = { 0 };
+    PROBLEMS(broken);
     int64_t bad = 0;
 
     if (!(t->row = malloc((size_t)all * sizeof *t->row)) || !(t->arena = arena_create()))

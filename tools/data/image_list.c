@@ -179,7 +179,7 @@ static void free_index(ClassIndex *index)
 static Status number_classes(ImageList *l, char *const *name, const char *where)
 {
     ClassIndex index = { 0 };
-    Problems unknown = { 0 };
+    PROBLEMS(unknown);
     char **sorted = NULL;
     size_t room = 0;
     Status st = ST_OK;
@@ -367,7 +367,7 @@ static Status read_list(ImageList *l, const char *folder, const char *path)
     Status st = r.arena ? csv_open(&c, path, ',') : FAIL_NOMEM();
 
     if (!st && (st = read_rows(l, &r, &c, folder)))
-        free(r.wrong.text);
+        problems_free(&r.wrong);
     else if (!st && !(st = problems_fail(&r.wrong, E_INVALID, "%s", path)))
         st = labels_of_fields(l, r.cell, path);
     csv_close(&c);

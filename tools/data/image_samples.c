@@ -328,7 +328,7 @@ static Status check_images(Dataset *d, Images *m, bool skip)
     Checker checker[MOST_CHECKERS];
     pthread_t thread[MOST_CHECKERS];
     bool started[MOST_CHECKERS];
-    Problems broken = { 0 };
+    PROBLEMS(broken);
     int64_t bad = 0, all = m->list.n;
     Status st = ST_OK;
 
@@ -570,7 +570,7 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
 {
     const Normalisation *norm = &c->norm;
     const char *cache = source_value(s, "cache");
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     bool bicubic, disk = false;
 
     read_choice(&m->stretch, s, facts, "fit", "crop", "stretch", &wrong);

@@ -195,7 +195,7 @@ Status source_parse(Source *out, const char *text)
 {
     const size_t size = strlen(text) + 2;
     Source s = { .text = strdup(text), .path = malloc(size), .buffer = malloc(size) };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Status st;
 
     for (const DataFormat *const *f = data_formats; *f && !s.format; f++)

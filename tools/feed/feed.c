@@ -500,7 +500,7 @@ static void log_guessed(const Feed *f, const char *flag, const char *source, Pro
 Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *model, Share share, Progress *log)
 {
     Feed f = { .model = model, .share = share, .world = out->world };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     const char *source = out->data ? out->data->source.text : args_value(a, flag);
     bool plain = false, channels = false, with_channel;
     dpx_info in;
@@ -569,7 +569,7 @@ Status feed_check_target(const Feed *f, const Feed *train)
 Status feed_sequences(Feed *out, const Args *a, const dpx_model *model, Dataset *data, const char *what, Progress *log)
 {
     Feed f = { .flag = what, .source = "", .data = data, .model = model, .share = SHARE_ALL };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     dpx_info in;
 
     *out = f;

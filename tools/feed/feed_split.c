@@ -397,7 +397,7 @@ static Status split_samples(Feed *f, const Args *a, const Split *s)
 Status feed_choose_samples(Feed *f, const Args *a, const char *flag)
 {
     const char *text = strcmp(flag, "data") ? NULL : args_value(a, "val-split");
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Split split;
 
     feed_check_map(f, a, &wrong);

@@ -84,7 +84,7 @@ Status augment_parse(Augment *out, const char *text, const char *flag)
     enum { CROP, FLIP, ROTATE, COLOR, RANDAUGMENT, ERASE, MIXUP, CUTMIX, NAMES };
     bool given[NAMES] = { false }, graph = false;
     Augment a = { 0 };
-    Problems p = { 0 };
+    PROBLEMS(p);
 
     for (const char *word = text, *end; word; word = *end ? end + 1 : NULL) {
         size_t n = (size_t)((end = word + strcspn(word, ",")) - word);

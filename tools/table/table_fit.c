@@ -264,7 +264,7 @@ static void fit_numbers(Fit *f, const int64_t *row, int64_t n, Problems *wrong)
 Status table_fit(Table *t, const int64_t *row, int64_t n)
 {
     Fit f = { .t = t, .number = calloc((size_t)t->n + 1, sizeof *f.number) };
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Status st = f.number ? ST_OK : FAIL_NOMEM();
 
     for (int i = 0; i < t->n && !st; i++)

@@ -129,7 +129,7 @@ static bool looks_like_header(const Survey *s, int n)
 /* Names the columns by the first row, or by their numbers.  A first column without a name is called "unnamed". */
 static Status name_columns(Table *t, Csv *c)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     bool more;
 
     csv_rewind(c);
@@ -274,7 +274,7 @@ static void find_group(Table *t, const char *name, Problems *wrong)
 static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
 {
     int *given = calloc((size_t)t->n + 1, sizeof *given);
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Status st = given ? find_targets(t, how->target, &wrong) : FAIL_NOMEM();
 
     if (st) {
@@ -376,7 +376,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
 {
     double *row = calloc((size_t)t->n + 1, sizeof *row);
     XXH3_state_t *digest = XXH3_createState();
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     Status st = row && digest ? ST_OK : FAIL_NOMEM();
     bool more = true;
 
@@ -504,7 +504,7 @@ static Status read_found(Table *t, Csv *c, const TableOptions *how)
 /* Finds the fitted columns in the file's first row by their names. */
 static Status match_names(Table *t, const Csv *c, const TableOptions *how)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
 
     for (int i = 0; i < t->n; i++) {
         Column *col = &t->column[i];
@@ -538,7 +538,7 @@ static Status match_places(Table *t, const Csv *c, const TableOptions *how)
 
 static Status read_fitted(Table *t, Csv *c, const TableOptions *how, const json_t *fitted)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     int header, width;
     bool more, named;
 

@@ -494,7 +494,7 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
 {
     const json_t *model = json_object_get(root, "model"),
                  *padding = json_object_get(json_object_get(root, "padding"), "pad_id");
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     bool bytes = false;
     Status st;
 

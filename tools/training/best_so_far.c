@@ -44,7 +44,7 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
     const dpx_metric_info first = find_metric(a, "");
     dpx_metric_info chosen;
     char figures[512];
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     size_t n;
     bool directed;
 

@@ -251,7 +251,7 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
                     .batch = json_integer_value(json_object_get(j, "batch")),
                     .sum = json_number_value(json_object_get(j, "loss_sum")),
                     .weight = json_number_value(json_object_get(j, "loss_weight")) };
-    Problems differ = { 0 };
+    PROBLEMS(differ);
     Status st;
 
     if (!mine)

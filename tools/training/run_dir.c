@@ -246,7 +246,7 @@ Status run_dir_open_new(RunDir *out, const char *folder, const char *model)
 
 Status run_dir_check_names(const dpx_model *m)
 {
-    Problems wrong = { 0 };
+    PROBLEMS(wrong);
     dpx_info info;
 
     for (int i = 0; i < dpx_model_count(m, DPX_STATE); i++) {
