@@ -6,7 +6,7 @@
 
 typedef struct BuildOptions BuildOptions;
 
-/* Whose statistics a batch-norm takes, and which become its running ones (docs/reference/semantics.md): those of the
+/* Whose statistics a batch-norm takes, and which become its running ones (docs/reference/replicas.md): those of the
  * whole batch; a part's, and the first replica's; a part's, and the mean of all replicas'. */
 typedef enum { BN_SYNC, BN_LOCAL, BN_AVERAGE } BatchNormMode;
 
