@@ -70,6 +70,11 @@ check 'at most one operand of an expression adds to a graph: C does not say whic
     "$(python3 tests/emission_order.py 2>&1)"
 check 'open ends belong to an issue' "$(grep -nwE 'TODO|FIXME|XXX' $sources | grep -v '^tests/hygiene.sh:')"
 check 'a local list of problems frees itself: PROBLEMS(name)' "$(grep -nE '^ +Problems [a-z_]+ =' $library $tools)"
+check 'what PROBLEMS(name) frees is not freed by hand' "$(awk '
+    FNR == 1 || /^}/ { split("", own) }
+    match($0, /PROBLEMS\([a-z_]+\);/) { own[substr($0, RSTART + 9, RLENGTH - 11)] }
+    match($0, /free\([a-z_]+\.text\)/) && substr($0, RSTART + 5, RLENGTH - 11) in own { print FILENAME ":" FNR ":" $0 }' \
+    $library $tools)"
 check 'a file begins with what it does' "$(for f in $library $tools; do head -c 2 "$f" | grep -q '/\*' || echo "$f"; done)"
 check 'two headers share a guard' "$(grep -rhoE '^#ifndef [A-Z0-9_]+_H$' --include='*.h' graph passes exec kernels tools include tests | sort | uniq -d)"
 check 'a line has at most 120 characters' \

@@ -452,6 +452,7 @@ static void test_sources(void)
                 source_parse(&s, "a.npz,size=3,limit=2,limit=3"));
     CHECK_FAILS(E_INVALID, "limit has no value", source_parse(&s, "a.npz,limit="));
     CHECK_FAILS(E_IO, "nothing.parquet: cannot open", source_parse(&s, "nothing.parquet"));
+    CHECK_FAILS(E_IO, "nothing.parquet: cannot open", source_parse(&s, "nothing.parquet,limit=2,limit=3"));
 }
 
 DEFINE_SUITE(data, { "options of sources", test_sources }, { "channels", test_channels },

@@ -203,11 +203,7 @@ static Status number_classes(ImageList *l, char *const *name, const char *where)
             unknown.n < MOST_SHOWN)
             problems_add(&unknown, "'%s'", name[i]);
     free_index(&index);
-    if (st) {
-        free(unknown.text);
-        return st;
-    }
-    return problems_fail(&unknown, E_INVALID, "%s: classes that --data or classes= does not have", where);
+    return st ? st : problems_fail(&unknown, E_INVALID, "%s: classes that --data or classes= does not have", where);
 }
 
 /* ---- folders ---- */

@@ -204,7 +204,6 @@ Status source_parse(Source *out, const char *text)
     st = s.text && s.path && s.buffer ? parse(&s, text + (s.format ? strlen(s.format->prefix) : 0), &wrong)
                                       : FAIL_NOMEM();
     if (st) {
-        free(wrong.text);
         source_free(&s);
         return st;
     }

@@ -536,9 +536,7 @@ Status feed_open(Feed *out, const Args *a, const char *flag, const dpx_model *mo
         match_target(&f, a, model, &wrong);
     feed_add_sequences(&f, a, &wrong);
     feed_check_channels(&f, &wrong);
-    if ((st = feed_check_samples(&f, source)))
-        free(wrong.text);
-    else
+    if (!(st = feed_check_samples(&f, source)))
         st = problems_fail(&wrong, E_INVALID, "--%s %s", flag, source);
     if (st) {
         feed_close(&f);

@@ -281,10 +281,7 @@ Status table_fit(Table *t, const int64_t *row, int64_t n)
         fit_numbers(&f, row, n, &wrong);
     free(f.count);
     free(f.number);
-    if (st) {
-        free(wrong.text);
-        return st;
-    }
+    TRY(st);
     TRY(problems_fail(&wrong, E_INVALID, "%s", t->path));
     return table_place_features(t);
 }

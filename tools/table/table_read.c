@@ -279,7 +279,6 @@ static Status find_kinds(Table *t, const Survey *s, const TableOptions *how)
 
     if (st) {
         free(given);
-        free(wrong.text);
         return st;
     }
     set_kinds(t, "numeric", how->numeric, COLUMN_NUMERIC, given, &wrong);
@@ -414,11 +413,7 @@ static Status store_rows(Table *t, Csv *c, int width, FILE *to, bool fitted, con
         check_categories(t, &t->column[i], &wrong);
     if (!st && !wrong.n && !t->rows) /* of a file with fitted columns */
         st = FAIL(E_IO, "%s: there are no rows but the header", t->path);
-    if (st) {
-        free(wrong.text);
-        return st;
-    }
-    return problems_fail(&wrong, E_IO, "%s", t->path);
+    return st ? st : problems_fail(&wrong, E_IO, "%s", t->path);
 }
 
 /* Stores all rows, whose cells have `width` columns. */

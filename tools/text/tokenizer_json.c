@@ -512,10 +512,8 @@ static Status read_all(Tokenizer *t, const json_t *root, const char *label)
     if (json_is_integer(padding) && json_integer_value(padding) >= 0 && json_integer_value(padding) <= TOKEN_ID_MOST)
         t->padding = (uint32_t)json_integer_value(padding);
     st = st ? st : read_added(t, json_object_get(root, "added_tokens"), json_object_get(model, "vocab"), &wrong);
-    if (st) {
-        free(wrong.text);
+    if (st)
         return status_prefix(st, "%s", label);
-    }
     return problems_fail(&wrong, E_UNSUPPORTED, "%s: dpexec reads byte-level BPE and Unigram, not", label);
 }
 
