@@ -325,6 +325,17 @@ Status model_check_attached(const dpx_model *m, const Options *o)
     return check_attached("input-value", m->input_value, given_values(o));
 }
 
+Status model_give_attached(Options *o, const dpx_model *m)
+{
+    if (m->preprocess)
+        TRY(options_set(o, "preprocess", m->preprocess));
+    if (m->augment)
+        TRY(options_set(o, "augment-graph", m->augment));
+    if (m->criterion)
+        TRY(options_set(o, "criterion", m->criterion));
+    return m->input_value ? options_set_input_values(o, m->input_value) : ST_OK;
+}
+
 /* `memory`, `o` may be NULL. */
 static Status read_model(dpx_model *m, const char *path, const OnnxMemory *memory, const Options *o)
 {

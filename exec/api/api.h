@@ -53,6 +53,8 @@ void api_give(void *out, size_t size, const void *made, size_t own);
 
 /* Was the model loaded with the graphs that the options name, and the values that they give inputs? */
 Status model_check_attached(const dpx_model *m, const Options *o) CHECKED;
+/* Sets the options that model_check_attached asks for, for a caller who gives none. */
+Status model_give_attached(Options *o, const dpx_model *m) CHECKED;
 const dpx_model *model_keep(const dpx_model *m);
 void model_release(const dpx_model *m);
 

@@ -74,12 +74,8 @@ static Status make_options(Options **out, const dpx_model *m, const dpx_tensor *
         st = options_set(o, "devices", devices);
     if (!st)
         st = options_set(o, "output-device", number);
-    if (!st && m->augment)
-        st = options_set(o, "augment-graph", m->augment);
-    if (!st && m->preprocess)
-        st = options_set(o, "preprocess", m->preprocess);
-    if (!st && m->criterion)
-        st = options_set(o, "criterion", m->criterion);
+    if (!st)
+        st = model_give_attached(o, m);
     if (!st)
         st = split_inputs(o, m, inputs, n, dim);
     if (st) {

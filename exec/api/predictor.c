@@ -68,14 +68,17 @@ static Status add_lane(Lane **out, dpx_predictor *p)
     return ST_OK;
 }
 
-/* The trainer's options, or the defaults, for one processor core. */
-static Status default_options(Options **out, const dpx_trainer *t)
+/* The trainer's options, or the defaults for the model, for one processor core. */
+static Status default_options(Options **out, const dpx_model *m, const dpx_trainer *t)
 {
     Options *o = t ? NULL : options_create();
     Status st = t ? options_copy(&o, t->options) : o ? ST_OK : FAIL_NOMEM();
 
     TRY(st);
-    st = options_set(o, "devices", "cpu");
+    if (!t)
+        st = model_give_attached(o, m);
+    if (!st)
+        st = options_set(o, "devices", "cpu");
     if (!st)
         st = options_set(o, "threads", "1");
     if (st)
@@ -118,7 +121,7 @@ static Status predictor_create(dpx_predictor *p, dpx_trainer *t, const Options *
 {
     Lane *l;
 
-    TRY(o ? options_copy(&p->options, o) : default_options(&p->options, t));
+    TRY(o ? options_copy(&p->options, o) : default_options(&p->options, p->model, t));
     TRY(settle_options(p->options));
     TRY(check_devices(p->options));
     TRY(add_lane(&l, p));

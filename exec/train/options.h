@@ -68,6 +68,8 @@ Status options_copy_inputs(Options *copy, const Options *o) CHECKED;
 void *options_grow(Arena *a, const void *list, size_t size, int n);
 /* Sets bits of the axes along which an input has samples, where the model leaves that open. */
 Status options_set_carries(Options *o, const char *input, unsigned axes) CHECKED;
+/* Sets the values of other options, given as options_get(other, "input-value") has them: "rate=8;mask=1,0". */
+Status options_set_input_values(Options *o, const char *text) CHECKED;
 /* `members` gives the number of members of an input that is a sequence or optional (InputOptions.members). */
 void options_set_members(Options *o, int (*members)(void *user, const char *input, int sequence, int optional),
                          void *user);

@@ -123,6 +123,26 @@ Status options_add_input_value(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
+/* A value ends at a ';' behind numbers: names may hold that character, too. */
+Status options_set_input_values(Options *o, const char *text)
+{
+    for (const char *from = text, *to = text; *from; to++) {
+        const char *value, *eq;
+
+        to += strcspn(to, ";");
+        if (!(value = arena_printf(o->arena, "%.*s", (int)(to - from), from)))
+            return FAIL_NOMEM();
+        eq = strrchr(value, '=');
+        if (*to && !(eq && are_numbers(eq + 1)))
+            continue;
+        TRY(options_set(o, "input-value", value));
+        if (!*to)
+            break;
+        from = to + 1;
+    }
+    return ST_OK;
+}
+
 Status options_add_batch_input(const Setting *r, void *to, const char *value)
 {
     Options *o = to;

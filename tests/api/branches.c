@@ -229,6 +229,7 @@ static void test_rate_given(void)
         dpx_data *in = rate_inputs(&x, NULL), *out = NULL;
         dpx_model *m = NULL;
         dpx_trainer *t = NULL;
+        dpx_predictor *p = NULL;
 
         CHECK_DPX(dpx_options_set(o, "input-value", k ? "rate=16" : "rate=8"));
         CHECK_DPX(dpx_options_set(o, "threads", "1"));
@@ -242,6 +243,19 @@ static void test_rate_given(void)
         }
         dpx_trainer_free(t);
         t = NULL;
+        /* Calls without options know what the model was loaded with. */
+        if (m && CHECK_DPX(dpx_data_parallel(&t, m, &x, 1, "cpu", 0, 0, &y, 1)))
+            for (int i = 0; i < OUT; i++)
+                CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);
+        dpx_trainer_free(t);
+        t = NULL;
+        if (m && CHECK_DPX(dpx_predictor_create(&p, m, NULL, NULL)) && CHECK_DPX(dpx_predict(p, &x, 1, &out)) &&
+            CHECK_DPX(dpx_data_view(dpx_data_at(out, 0), &y)))
+            for (int i = 0; i < OUT; i++)
+                CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);
+        dpx_predictor_free(p);
+        dpx_data_free(out);
+        out = NULL;
         if (CHECK_DPX(dpx_interpret(&out, path, o, in)) && CHECK_DPX(dpx_data_view(dpx_data_at(out, 0), &y)))
             for (int i = 0; i < OUT; i++)
                 CU_ASSERT_DOUBLE_EQUAL(((const float *)y.data)[i], want[k][i], 1e-6);

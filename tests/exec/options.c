@@ -9,6 +9,7 @@
 #include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"
 #include "passes/options/collectives.h"
+#include "passes/options/inputs.h"
 #include "passes/options/recipes.h"
 #include "passes/options/update.h"
 
@@ -374,9 +375,27 @@ static void test_links(void)
     options_free(o);
 }
 
+/* Names may hold the character that joins values. */
+static void test_input_values(void)
+{
+    Options *o = options_create();
+    const InputOptions *in = input_options(&o->build);
+
+    CHECK_OK(options_set_input_values(o, "a;b=1;c=2,true;;d=-1e3"));
+    CU_ASSERT_FATAL(in->n_input_value == 3);
+    CHECK_STR("a;b", in->input_value[0].name);
+    CHECK_STR("1", in->input_value[0].text);
+    CHECK_STR("c", in->input_value[1].name);
+    CHECK_STR("2,true", in->input_value[1].text);
+    CHECK_STR(";d", in->input_value[2].name);
+    CHECK_STR("-1e3", in->input_value[2].text);
+    CHECK_STR("a;b=1;c=2,true;;d=-1e3", options_get(o, "input-value"));
+    options_free(o);
+}
+
 DEFINE_SUITE(options, { "every option from blocks of just its text's size", test_exact_texts }, { "links", test_links },
              { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
              { "multi-step's steps rise", test_rising_steps }, { "flags of recipes", test_flags_of_recipes },
              { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
              { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups },
-             { "refused states", test_refused_states });
+             { "refused states", test_refused_states }, { "values of inputs from their text", test_input_values });
