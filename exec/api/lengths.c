@@ -28,12 +28,16 @@ Status lengths_keep(Lengths *l, const char *name, int axis, int64_t least, int64
     if (!grown)
         return FAIL_NOMEM();
     l->list = grown;
-    x = &grown[l->n++];
+    x = &grown[l->n];
     *x = (SampleLengths){ strdup(name), axis, least, multiple, n, malloc(((size_t)n + 1) * sizeof *x->length) };
-    if (!x->name || !x->length)
+    if (!x->name || !x->length) {
+        free(x->name);
+        free(x->length);
         return FAIL_NOMEM();
+    }
     if (n)
         memcpy(x->length, length, (size_t)n * sizeof *x->length);
+    l->n++;
     return ST_OK;
 }
 
