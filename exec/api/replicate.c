@@ -112,6 +112,10 @@ static Status replicate_report(Contexts *c, int first, int last, dpx_replicate_f
         for (int i = 0; i < c->n; i++) {
             const dpx_status st = replicate(user, c->of[i].node, copy, &c->of[i].context);
 
+            if (st > DPX_OK || st < DPX_INTERRUPTED)
+                return FAIL(E_INTERNAL,
+                            "the callback on replication returned %d at node '%s', copy %d, which is no dpx_status",
+                            (int)st, c->of[i].node, copy);
             if (st)
                 return FAIL((Status)st, "the callback on replication failed at node '%s', copy %d", c->of[i].node,
                             copy);
