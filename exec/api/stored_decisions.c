@@ -31,15 +31,17 @@ static bool updates(const Program *p, const char *state)
  * trainable once one did. */
 static bool stored_decisions_is_mean(const dpx_trainer *t, const State *s)
 {
+    const States *states = session_states(t->session);
     const size_t n = strlen(s->name), end = strlen("." EMA_SUFFIX);
-    char *of;
-    bool found;
+    bool found = false;
 
     if (!keeps_means(&t->options->build) || n <= end || strcmp(s->name + n - end, "." EMA_SUFFIX))
         return false;
-    of = strndup(s->name, n - end);
-    found = of && states_find(session_states(t->session), of);
-    free(of);
+    for (int i = 0; i < states_count(states) && !found; i++) {
+        const char *of = states_at(states, i)->name;
+
+        found = !strncmp(of, s->name, n - end) && !of[n - end];
+    }
     return found;
 }
 
