@@ -44,7 +44,9 @@ Status tokenizer_open(Tokenizer **out, const char *source)
 
     if (!t)
         return FAIL_NOMEM();
-    t->vocabulary = 256;
+    t->vocabulary = sizeof t->byte;
+    for (size_t i = 0; i < sizeof t->byte; i++)
+        t->byte[i] = (char)i;
     t->padding = TOKEN_NONE;
     if (strcmp(source, "bytes")) {
         st = mapped_open(&map, source);
@@ -103,12 +105,9 @@ Status tokenizer_use_threads(Tokenizer *t, const char *source, int threads)
 
 const char *tokenizer_bytes(size_t *n, const Tokenizer *t, uint32_t id)
 {
-    static char byte[256];
-
-    if (is_bytes(t) && id < 256) {
-        byte[id] = (char)id; /* by any thread the same */
+    if (is_bytes(t) && id < sizeof t->byte) {
         *n = 1;
-        return &byte[id];
+        return &t->byte[id];
     }
     for (size_t i = 0; i < t->n_added; i++)
         if (t->added[i].id == id) {

@@ -34,6 +34,7 @@ struct Tokenizer {
     Bpe *bpe;
     Unigram *unigram;
     SentencePiece *spm;  /* all three NULL: each byte is its own id */
+    char byte[256];      /* then: the bytes of these ids */
     uint32_t vocabulary; /* the largest id, and 1 */
     uint32_t padding;    /* the id that pads, by the file; TOKEN_NONE: it says none */
     AddedToken *added;   /* by their bytes */
