@@ -464,8 +464,14 @@ static Status add_array(Dataset *d, const Tar *t, TarArray *own, const char *pat
     if (n == dpx_dtype_size(a.dtype)) {
         if (!(a.memory = malloc((size_t)t->rows * n + 1)))
             return FAIL_NOMEM();
-        for (int64_t i = 0; i < t->rows; i++)
-            TRY(fetch_npy(&a, i, NULL, (char *)a.memory + (size_t)i * n));
+        for (int64_t i = 0; i < t->rows; i++) {
+            const Status st = fetch_npy(&a, i, NULL, (char *)a.memory + (size_t)i * n);
+
+            if (st) {
+                free(a.memory);
+                return st;
+            }
+        }
         a.data = a.memory;
         a.fetch = NULL;
         a.maker = NULL;
