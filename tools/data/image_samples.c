@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "graph/base/hash.h"
+#include "graph/base/machine.h"
 #include "tools/data/image_cache.h"
 #include "tools/data/image_samples.h"
 #include "tools/image/image_augment.h"
@@ -323,8 +323,7 @@ static void *check_headers(void *user)
 /* Checks all headers by several threads.  Broken files end the run, or with `skip` are left out, which is noted. */
 static Status check_images(Dataset *d, Images *m, bool skip)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int n = (int)(cores < 1 ? 1 : cores > MOST_CHECKERS ? MOST_CHECKERS : cores);
+    const int cores = machine_cores(), n = cores > MOST_CHECKERS ? MOST_CHECKERS : cores;
     Checker checker[MOST_CHECKERS];
     pthread_t thread[MOST_CHECKERS];
     bool started[MOST_CHECKERS];
