@@ -13,7 +13,8 @@ from typing import Any
 from ._abi import lib as _lib
 from .errors import (DeviceError, Error, FileError, InternalError, Interrupted, InvalidArgument, ModelError,
                      OutOfMemory, ShapeError, Unsupported)
-from .model import Model, TensorInfo
+from .loaded_model import TensorInfo
+from .model import Model
 from .options import OPTIONS, Option
 from .history import History
 from .picture import Graph, transform

@@ -11,7 +11,7 @@ from . import _abi
 from ._abi import lib
 from ._tensors import FLOATS, as_array, convert
 from .errors import InvalidArgument, ShapeError, check, unknown
-from .model import Model
+from .loaded_model import LoadedModel
 from .options import Options
 
 #: A batch or a data set: arrays by name, or in the order of the model's inputs with the target last, or one array.
@@ -21,7 +21,7 @@ Arrays = Mapping[str, Any] | Sequence[Any] | Any
 class Feed:
     """What a model with these options takes."""
 
-    def __init__(self, model: Model, options: Options) -> None:
+    def __init__(self, model: LoadedModel, options: Options) -> None:
         self.model, self.options = model, options
 
     @property

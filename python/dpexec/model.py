@@ -5,36 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _abi, _streams
 from ._abi import lib
 from .errors import InvalidArgument, check
+from .loaded_model import LoadedModel, TensorInfo
 from .options import Options
-
-if TYPE_CHECKING:
-    from .predictor import Predictor
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """An input, output or state of a model.
-
-    `shape` is None where the rank is unknown; open dimensions are names, or -1 without a name.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...] | None
-    trainable: bool
-    number: int = 0     # the engine's number of the type
-
-
-def info_of(i: _abi.Info) -> TensorInfo:
-    shape = None if i.rank < 0 else tuple(
-        i.dim_name[k].decode() if i.dim[k] < 0 and i.dim_name[k] else i.dim[k] for k in range(i.rank))
-    return TensorInfo(i.name.decode(), lib.dpx_dtype_name(i.dtype).decode(), shape, bool(i.trainable), i.dtype)
+from .predictor import Predictor
 
 
 def bytes_of(source: Any) -> Any:
@@ -44,7 +22,7 @@ def bytes_of(source: Any) -> Any:
     return source.SerializeToString() if hasattr(source, "SerializeToString") else None
 
 
-class Model:
+class Model(LoadedModel):
     """A network from an ONNX file, or from memory.
 
         dpexec.Model("net.onnx")
@@ -58,7 +36,6 @@ class Model:
 
     def __init__(self, source: Any, *, external: Mapping[str, Any] | Callable[[str, int, int], Any] | None = None,
                  **options: Any) -> None:
-        self._handle: int | None = None
         self.given = options        # as they came, for the program
         self.options = Options(options)
         held = bytes_of(source)
@@ -81,19 +58,6 @@ class Model:
                                            self.options._handle, read.function if read else _abi.ExternalFn(), None)
         read.check(status) if read else check(status)
 
-    def _open(self, handle: ctypes.c_void_p) -> None:
-        self._handle = handle.value
-        self.inputs = self._infos(_abi.INPUT)
-        self.outputs = self._infos(_abi.OUTPUT)
-
-    def _infos(self, kind: int) -> list[TensorInfo]:
-        out = []
-        for k in range(lib.dpx_model_count(self._handle, kind)):
-            i = _abi.Info()
-            check(lib.dpx_model_info(self._handle, kind, k, ctypes.byref(i)))
-            out.append(info_of(i))
-        return out
-
     @property
     def states(self) -> list[TensorInfo]:
         """Parameters and running statistics as the file holds them."""
@@ -110,7 +74,6 @@ class Model:
 
     def predictor(self, **options: Any) -> Predictor:
         """The model with its own weights, for predictions by many threads.  options: as for Predictor."""
-        from .predictor import Predictor
         return Predictor(self, **options)
 
     def gradient(self, of: str, with_respect_to: str | Sequence[str]) -> Model:
@@ -124,7 +87,7 @@ class Model:
         """
         names = [with_respect_to] if isinstance(with_respect_to, str) else with_respect_to
         out, new = ctypes.c_void_p(), Model.__new__(Model)
-        new._handle, new.path, new.given, new.options = None, None, {}, Options()
+        new.path, new.given, new.options = None, {}, Options()
         check(lib.dpx_model_gradient(ctypes.byref(out), self._handle, self.options._handle, of.encode(),
                                      ",".join(names).encode()))
         new._open(out)
@@ -135,8 +98,3 @@ class Model:
             return ", ".join(f"{i.name} {list(i.shape) if i.shape is not None else '?'}" for i in infos)
 
         return f"<dpexec.Model {self.path or 'in memory'}: {text(self.inputs)} -> {text(self.outputs)}>"
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            lib.dpx_model_free(self._handle)
-            self._handle = None

@@ -7,7 +7,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,10 +17,24 @@ from ._handle import Handle
 from ._tensors import array_of, tensors_of
 from .errors import check
 from .feeding import Arrays, Feed
-from .model import Model
+from .loaded_model import LoadedModel
+from .options import Options
 
-if TYPE_CHECKING:
-    from .trainer import Trainer
+
+class HasWeights(Protocol):
+    """What a predictor asks of a trainer."""
+
+    @property
+    def model(self) -> LoadedModel: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def _lock(self) -> contextlib.AbstractContextManager[Any]: ...
+
+    @property
+    def _live(self) -> Any: ...
 
 
 class Predictor(Handle):
@@ -37,10 +51,10 @@ class Predictor(Handle):
 
     _name = "predictor"
 
-    def __init__(self, of: Trainer | Model, **options: Any) -> None:
+    def __init__(self, of: LoadedModel | HasWeights, **options: Any) -> None:
         self._calls, self._idle, self._process = 0, threading.Condition(), os.getpid()
-        trainer = None if isinstance(of, Model) else of
-        model = of if isinstance(of, Model) else of.model
+        trainer = None if isinstance(of, LoadedModel) else of
+        model = of if isinstance(of, LoadedModel) else of.model
         own = of.options.copy()
         for name, value in {"devices": "cpu", "threads": 1, **options}.items():
             own.set(name, value)
@@ -79,7 +93,7 @@ class Predictor(Handle):
         with self._use() as handle:
             return self._feed.joined(parts, [_predict(handle, part) for part in parts])
 
-    def take(self, trainer: Trainer) -> None:
+    def take(self, trainer: HasWeights) -> None:
         """Copies the trainer's present weights, by name.  Predictions wait only while they are copied."""
         with self._use() as handle, trainer._lock:
             check(lib.dpx_predictor_take(handle, trainer._live))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .run import Run
+from .history import History
 
 _COLORS = {"train": "#2a6fbb", "eval": "#d1495b", "": "#9db7d5"}
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 360, 200, 52, 24
@@ -42,9 +41,8 @@ def _curve(name: str, lines: list[tuple[str, np.ndarray, np.ndarray]]) -> str:
             f'stroke="#bbb"/>{drawn}{text}</svg></figure>')
 
 
-def page_of(run: Run) -> str:
-    """The report, a fragment of HTML that needs nothing else."""
-    h = run.history
+def page_of(h: History, facts: Sequence[tuple[str, str]]) -> str:
+    """The report, a fragment of HTML that needs nothing else.  facts: names and texts, the first rows of its table."""
     names = dict.fromkeys(n.split("_", 1)[1] for n in h if n.startswith(("train_", "eval_")) and n[-5:] != "_step")
     curves = []
     for name in names or ["loss"]:
@@ -52,9 +50,7 @@ def page_of(run: Run) -> str:
         lines += [(kind, h[f"{kind}_step"], h[f"{kind}_{name}"]) for kind in ("train", "eval") if f"{kind}_{name}" in h]
         lines = [(k, np.asarray(x, float), np.asarray(y, float)) for k, x, y in lines if y.dtype != object]
         curves.append(_curve(name, lines) if lines else "")
-    rows = [("steps", str(run.last.step)), ("files", str(run.folder))]
-    if run.best is not run.last:
-        rows.insert(1, ("best", f"step {run.best.step}: {run.best.monitor} {run.best.value:.6g}"))
+    rows = [*facts]
     rows += [(n.replace("_", " ", 1), f"{h[n][-1]:.6g}") for n in h
              if n.startswith(("train_", "eval_")) and n[-5:] != "_step" and h[n].dtype != object]
     table = "".join(f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"

@@ -7,16 +7,15 @@ import os
 import pathlib
 import shutil
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .errors import FileError, InvalidArgument
 from .history import History
 from .model import Model
-from .options import Options
+from .options import OPTIONS, Options
+from .predictor import Predictor
+from .report import page_of
 from .trainer import Trainer
-
-if TYPE_CHECKING:
-    from .predictor import Predictor
 
 # Options of the run that its models are computed with, too.
 _INFERENCE = ("devices", "threads", "isa", "operators", "dtype", "precision", "plan_memory", "max_nodes", "batch_size")
@@ -117,7 +116,6 @@ class Trained:
 
 def inference_options(options: Options) -> dict[str, Any]:
     """The options of a run that its models are computed with."""
-    from .options import OPTIONS
     given = {name: options[name] for name in _INFERENCE}
     out: dict[str, Any] = {n: v for n, v in given.items() if v and v != OPTIONS[n].default}
     if "operators" in out:
@@ -152,8 +150,10 @@ class Run:
         page = self.folder / "report.html"
         if page.exists():
             return page.read_text(encoding="utf-8")
-        from .report import page_of
-        return page_of(self)
+        facts = [("steps", str(self.last.step)), ("files", str(self.folder))]
+        if self.best is not self.last:
+            facts.insert(1, ("best", f"step {self.best.step}: {self.best.monitor} {self.best.value:.6g}"))
+        return page_of(self.history, facts)
 
     def _repr_html_(self) -> str:
         import html

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from ._handle import Handle
 from ._tensors import array_of, as_array, convert, dtype_of, tensor_of, tensors_of
 from .errors import ShapeError, check
 from .feeding import Arrays, Feed
-from .model import Model, TensorInfo, info_of
+from .loaded_model import TensorInfo, info_of
+from .model import Model
 from .options import Options
-
-if TYPE_CHECKING:
-    from .predictor import Predictor
+from .predictor import Predictor
 
 log = logging.getLogger("dpexec")
 _LEVELS = (logging.INFO, logging.WARNING, logging.DEBUG)
@@ -279,7 +278,6 @@ class Trainer(Handle):
 
         options: as for Predictor.
         """
-        from .predictor import Predictor
         return Predictor(self, **options)
 
     def _run(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
