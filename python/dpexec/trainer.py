@@ -64,9 +64,9 @@ class Trainer(Handle):
             loss = trainer.step(x=x, target=y).loss
         trainer.export("trained.onnx")
 
-    model: a path, a Model, or what Model takes.  options: the engine's, by keyword (dpexec.OPTIONS lists them; `dpexec train --help` says
-    what they do): the flag --batch-size is batch_size=32, a flag without a value is True, and an option that repeats
-    takes a list.  class_weights is a vector of floats.  Without a loss the trainer only predicts.
+    model: a path, a Model, or what Model takes.  options: the engine's, by keyword (dpexec.OPTIONS lists them;
+    `dpexec train --help` says what they do): the flag --batch-size is batch_size=32, a flag without a value is True, and
+    an option that repeats takes a list.  class_weights is a vector of floats.  Without a loss the trainer only predicts.
 
     Arrays have the model's shapes, with the samples along the model's batch axis (axis 0, in most models).  They may be
     NumPy arrays, lists, or tensors in host memory with __dlpack__ (torch, JAX).  Numbers are converted where nothing is
@@ -98,6 +98,7 @@ class Trainer(Handle):
         for name, value in more.items():
             options.set(name, value)
         self._feed = Feed(model, options)
+        self._places: dict[str, int] = {}   # of states; see State
         out = ctypes.c_void_p()
         check(lib.dpx_trainer_create(ctypes.byref(out), model._handle, options._handle, _log, None))
         self._handle = out.value
@@ -172,7 +173,7 @@ class Trainer(Handle):
         Where none are gathered it is that of the last step, after keep(gradients=True).
         """
         with self._lock:
-            out = np.empty_like(self.state[parameter])
+            out = self.state._room(parameter)
             check(lib.dpx_trainer_gradient(self._live, parameter.encode(), tensor_of(out, parameter)))
             return out
 
@@ -343,27 +344,41 @@ class State(MutableMapping[str, np.ndarray]):
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
+        self._places = trainer._places      # by name, as far as they are known
 
     def info(self) -> dict[str, TensorInfo]:
         """Type, shape and kind of each state."""
         with self._trainer._lock:
-            handle, out = self._trainer._live, {}
-            for k in range(lib.dpx_trainer_state_count(handle)):
-                i = _abi.Info()
-                check(lib.dpx_trainer_state_info(handle, k, ctypes.byref(i)))
-                out[i.name.decode()] = info_of(i)
-            return out
+            all_infos = [self._info(k) for k in range(len(self))]
+            self._places.clear()
+            self._places.update((i.name, k) for k, i in enumerate(all_infos))
+            return {i.name: i for i in all_infos}
+
+    def _info(self, place: int) -> TensorInfo:
+        i = _abi.Info()
+        check(lib.dpx_trainer_state_info(self._trainer._live, place, ctypes.byref(i)))
+        return info_of(i)
 
     def _find(self, name: str) -> TensorInfo:
+        """The state of a name, first looked for where it was the last time: a step may have added states before it."""
+        place = self._places.get(name, -1)
+        if 0 <= place < len(self):
+            i = self._info(place)
+            if i.name == name:
+                return i
         info = self.info()
         if name not in info:
             raise KeyError(name)
         return info[name]
 
+    def _room(self, name: str) -> np.ndarray:
+        """An array of the state's type and shape."""
+        i = self._find(name)
+        return np.empty([int(d) for d in i.shape or ()], dtype_of(i.number))
+
     def __getitem__(self, name: str) -> np.ndarray:
         with self._trainer._lock:
-            i = self._find(name)
-            out = np.empty([int(d) for d in i.shape or ()], dtype_of(i.number))
+            out = self._room(name)
             check(lib.dpx_trainer_get_state(self._trainer._live, name.encode(), tensor_of(out, name)))
             return out
 

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import onnxruntime
 
 import dpexec
 from cases import Case
+from dpexec._abi import lib
 
 
 class Steps(Case):
@@ -181,6 +183,10 @@ class Steps(Case):
                      np.zeros(15))
         self.assertRaises(KeyError, t.state.__getitem__, "fc9")
         self.assertRaises(TypeError, t.state.pop, "fc1.bias")
+        asked, ask = [], lib.dpx_trainer_state_info
+        with mock.patch.object(lib, "dpx_trainer_state_info", lambda *a: asked.append(a[1]) or ask(*a)):
+            self.assertEqual(len(dict(t.state)), len(t.state))
+        self.assertLessEqual(len(asked), 4 * len(t.state))      # not all of them for each
         state = self.trainer().state        # outlives the name of its trainer
         self.assertEqual(state["fc1.bias"].shape, (16,))
 
