@@ -51,8 +51,11 @@ class History(Mapping[str, np.ndarray]):
             return History([json.loads(line) for line in f])
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        with open(path, "w", encoding="utf-8") as f:
+        """Writes the file, whole or not at all."""
+        new = f"{os.fspath(path)}.new"
+        with open(new, "w", encoding="utf-8") as f:
             f.writelines(json.dumps(_finite(row)) + "\n" for row in self.rows)
+        os.replace(new, path)
 
     def _kind(self, name: str) -> str:
         head = name.split("_")[0]

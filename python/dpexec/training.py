@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import numpy as np
 
 from . import _abi, files
 from ._abi import lib
-from .errors import InvalidArgument, check
+from .errors import FileError, InvalidArgument, check, unknown
 from .feeding import ArrayData, Feed, StreamData, open_data
 from .history import History, Row
 from .model import Model
@@ -64,8 +65,8 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
     """
     own = dict(epochs=epochs, steps=steps, monitor=monitor, patience=patience, eval_every=eval_every,
                checkpoint_every=checkpoint_every)
-    for name, value in own.items():
-        if value is not None and name != "monitor" and (not isinstance(value, int) or value < 1):
+    for name, value in dict(own, keep=keep).items():
+        if value is not None and name != "monitor" and not _counts(value):
             raise InvalidArgument(f"{name}: expected a positive whole number, found {value!r}")
     change = augment if callable(augment) else None
     options = {name: value for name, value in {**options, "augment": augment}.items()
@@ -91,8 +92,13 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
     return loop.run()
 
 
-_OWN = ("epochs", "steps", "shuffle", "drop_last", "monitor", "patience", "eval_every", "out", "resume",
-        "checkpoint_every", "keep", "on_step", "progress", "augment", "data", "val", *files.PROGRAM)
+# What train takes besides the engine's options, to find the nearest name of a wrong one.
+_OWN = (*(p.name for p in inspect.signature(train).parameters.values() if p.kind is not p.VAR_KEYWORD), *files.PROGRAM)
+
+
+def _counts(value: Any) -> bool:
+    """Whether it is a whole number from 1 on; NumPy's are some, too."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
 
 
 class _Loop:
@@ -102,7 +108,6 @@ class _Loop:
                  epochs: int | None, steps: int | None, monitor: str | None) -> None:
         for name in options:
             if name not in OPTIONS and name != "class_weights":
-                from .errors import unknown
                 raise unknown("option", name, [*OPTIONS, *_OWN])
         if not isinstance(model, Model):
             model, options = Model(model, **options), {}
@@ -209,6 +214,16 @@ class _Loop:
             return []
         return sorted(int(p.name[5:]) for p in self.checkpoints.glob("step-*") if p.name[5:].isdigit())
 
+    def _history(self) -> History:
+        """What the folder's run measured."""
+        path = self.folder / "metrics.jsonl"
+        try:
+            return History.read(path)
+        except OSError as e:
+            raise FileError(f"{path}: {e.strerror}") from None
+        except ValueError:
+            raise InvalidArgument(f"{path}: expected an object of JSON in each line") from None
+
     def _resume(self, checkpoints: pathlib.Path) -> None:
         try:
             note = json.loads(self.trainer.load(checkpoints))
@@ -216,11 +231,11 @@ class _Loop:
             self.sums = note["sums"]
             self.evaluated = note["evaluated"]
             self.monitor.restore(note["best"])
+            self.rows = self._history().rows[: note["rows"]]
         except (ValueError, KeyError, TypeError) as e:
             if isinstance(e, InvalidArgument):
                 raise
             raise InvalidArgument(f"{self.folder}: its checkpoint is not of dpexec.train") from None
-        self.rows = History.read(self.folder / "metrics.jsonl").rows[: note["rows"]]
         self.early = bool(self.patience) and self.monitor.since >= (self.patience or 0)
         log.info("continues from step %d", self.step)
 

@@ -126,6 +126,13 @@ class Forms(Case):
         again.write(path)
         np.testing.assert_array_equal(dpexec.History.read(path)["eval_loss"], [math.nan])
 
+    def test_a_history_is_written_whole_or_not_at_all(self):
+        path = self.folder / "whole.jsonl"
+        dpexec.History([{"step": 1, "loss": 0.5}]).write(path)
+        with self.assertRaises(TypeError):
+            dpexec.History([{"step": 1, "loss": 0.5}, {"step": object()}]).write(path)
+        self.assertEqual(dpexec.History.read(path)["loss"].tolist(), [0.5])
+
     def test_the_report_is_html(self):
         run = dpexec.train(self.mlp, (self.x, self.y), (self.x, self.y), **SETTINGS)
         page = run._repr_html_()
@@ -140,6 +147,8 @@ class Forms(Case):
         self.refused(ValueError, "data: expected arrays by name", call, 3)
         self.refused(ValueError, "there is no option 'epoch': did you mean 'epochs'?", call, (self.x, self.y), epoch=3)
         self.refused(ValueError, "epochs: expected a positive whole number, found 0", call, (self.x, self.y), epochs=0)
+        self.refused(ValueError, "keep: expected a positive whole number, found 0", call, (self.x, self.y), keep=0)
+        self.refused(ValueError, "steps: expected a positive whole number, found True", call, (self.x, self.y), steps=True)
         self.refused(ValueError, "drop_last: 203 samples do not fill", call, (self.x, self.y), drop_last=True,
                      batch_size=300)
         self.refused(ValueError, "monitor: without val", call, (self.x, self.y), monitor="loss")
@@ -159,11 +168,16 @@ class Interruption(Case):
                 os.kill(os.getpid(), signal.SIGINT)
 
         with self.assertRaises(KeyboardInterrupt) as caught:
-            dpexec.train(self.mlp, (self.x, self.y), (self.x, self.y), out=out, on_step=stop, **SETTINGS)
+            dpexec.train(self.mlp, (self.x, self.y), (self.x, self.y), out=out, on_step=stop, keep=np.int64(2), **SETTINGS)
         self.assertIn("stopped at step 10", str(caught.exception))
         self.assertTrue((out / "checkpoints" / "step-000000010").is_dir())
         self.refused(ValueError, "has the checkpoints of a run", dpexec.train, self.mlp, (self.x, self.y), out=out,
                      **SETTINGS)
+        measured = (out / "metrics.jsonl").read_text()
+        (out / "metrics.jsonl").write_text(measured[:-9])
+        self.refused(ValueError, "metrics.jsonl: expected an object of JSON in each line", dpexec.train, self.mlp,
+                     (self.x, self.y), (self.x, self.y), out=out, resume=True, **SETTINGS)
+        (out / "metrics.jsonl").write_text(measured)
         run = dpexec.train(self.mlp, (self.x, self.y), (self.x, self.y), out=out, resume=True, **SETTINGS)
         for name in ("best.onnx", "model.onnx"):
             self.assertEqual((out / name).read_bytes(), (whole.folder / name).read_bytes())
