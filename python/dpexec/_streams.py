@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _abi
-from .errors import InvalidArgument, check
-
-_FAILED = -7    # the status that ends the engine's call: DPX_IO
+from .errors import FileError, InvalidArgument, check
 
 
 class Guarded:
@@ -27,7 +25,7 @@ class Guarded:
                 return 0
             except BaseException as e:      # KeyboardInterrupt as well: nothing may pass through the engine
                 self._raised = e
-                return _FAILED
+                return FileError.status
 
         self.function = kind(call)
 

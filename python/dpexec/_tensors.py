@@ -7,22 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ._abi import MAX_RANK, Tensor, lib
+from ._abi import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, MAX_RANK, Tensor, lib
 from .errors import InvalidArgument, ShapeError, Unsupported, check
 
 # The engine's numbers of types, as in ONNX, that NumPy has, too.
 _NUMPY = {1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_,
           10: np.float16, 11: np.float64, 12: np.uint32, 13: np.uint64}
 _NUMBER = {np.dtype(t): k for k, t in _NUMPY.items()}
-_BFLOAT16 = 16
-FLOATS = (1, 10, 11, _BFLOAT16)
+FLOATS = (FLOAT32, FLOAT16, FLOAT64, BFLOAT16)
 
 
 def dtype_of(number: int) -> np.dtype:
     """NumPy's type of one of the engine's.  bfloat16 needs the package ml_dtypes."""
     if number in _NUMPY:
         return np.dtype(_NUMPY[number])
-    if number == _BFLOAT16:
+    if number == BFLOAT16:
         try:
             import ml_dtypes
         except ImportError:
@@ -35,7 +34,7 @@ def number_of(dtype: np.dtype) -> int:
     if dtype in _NUMBER:
         return _NUMBER[dtype]
     if dtype.name == "bfloat16":
-        return _BFLOAT16
+        return BFLOAT16
     raise InvalidArgument(f"arrays of {dtype} cannot be given to a model")
 
 
@@ -51,8 +50,8 @@ def as_array(x: Any, name: str = "array") -> np.ndarray:
         except (BufferError, RuntimeError, TypeError, ValueError) as e:
             raise _unreadable(name, e) from None
         if device[0] not in (1, 3):     # kDLCPU, kDLCUDAHost
-            raise InvalidArgument(f"'{name}' lies on an accelerator: copy it to host memory first (torch: x.cpu(), CuPy: "
-                                  "x.get(), JAX: numpy.asarray(x))")
+            raise InvalidArgument(f"'{name}' lies on an accelerator: copy it to host memory first (torch: x.cpu(), "
+                                  "CuPy: x.get(), JAX: numpy.asarray(x))")
         try:
             return np.from_dlpack(x)
         except (BufferError, RuntimeError, TypeError):      # a type that NumPy lacks, or one that is read-only

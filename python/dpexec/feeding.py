@@ -53,13 +53,13 @@ class Feed:
             known = [i.name for i in self.model.inputs] + ([self.target] if self.target else [])
             raise unknown("input", name, known)
         if lib.dpx_target(self.options._handle) == _abi.TARGET_CLASSES and not self._is_soft(x):
-            return 7
-        double = bool(self.model.inputs) and self.model.inputs[0].number == 11
-        return self._computed(11 if double and not self.options["dtype"] else 1)
+            return _abi.INT64
+        double = bool(self.model.inputs) and self.model.inputs[0].number == _abi.FLOAT64
+        return self._computed(_abi.FLOAT64 if double and not self.options["dtype"] else _abi.FLOAT32)
 
     def _computed(self, number: int) -> int:
         dtype = self.options["dtype"]
-        return {"float64": 11, "float32": 1}[dtype] if number in FLOATS and dtype else number
+        return {"float64": _abi.FLOAT64, "float32": _abi.FLOAT32}[dtype] if number in FLOATS and dtype else number
 
     def _is_soft(self, x: np.ndarray) -> bool:
         """Whether targets are class probabilities: floats with an axis of classes."""
@@ -153,7 +153,6 @@ class Feed:
             raise InvalidArgument(f"output '{name}': its samples may lie along axis 0 or {inner[0]}, which both have "
                                   f"{samples} elements: give another batch_size")
         return 0 if 0 in holds else inner[0] if inner else -1
-
 
     def joined(self, parts: Sequence[dict[str, np.ndarray]], outputs: Sequence[dict[str, np.ndarray]]) -> Any:
         """The outputs of consecutive batches as those of one: the array, or arrays by name where there are several."""
@@ -253,7 +252,7 @@ class ArrayData:
                                             self._shape(i.name, batch_size)})
         if self.feed.target:
             shape = self._shape(self.feed.target, batch_size)
-            t = _abi.Tensor(name=self.feed.target.encode(), dtype=1, rank=len(shape))
+            t = _abi.Tensor(name=self.feed.target.encode(), dtype=_abi.FLOAT32, rank=len(shape))
             t.dim[: len(shape)] = shape
             check(lib.dpx_options_set_target_shape(options._handle, t))
 

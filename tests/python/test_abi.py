@@ -15,7 +15,7 @@ sized_header = (root / "include" / "dpexec_sized.h").read_text()
 
 
 class Layout(unittest.TestCase):
-    def test_structs_are_laid_out_as_the_compiler_has_them(self):
+    def test_structs_and_constants_are_those_that_the_compiler_has(self):
         lines = ["#include <stddef.h>", "#include <stdio.h>", '#include "dpexec.h"', "int main(void) {"]
         bound = []
         for name, struct in _abi.STRUCTS.items():
@@ -25,6 +25,10 @@ class Layout(unittest.TestCase):
                 lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
                 at = getattr(struct, field)
                 bound.append((f"{name}.{field}", f"{at.offset} {at.size}"))
+        for name, value in vars(_abi).items():
+            if name.isupper() and isinstance(value, int):
+                lines.append(f'printf("%d\\n", (int)DPX_{name});')
+                bound.append((name, value))
         with tempfile.TemporaryDirectory() as folder:
             source, program = pathlib.Path(folder, "layout.c"), pathlib.Path(folder, "layout")
             source.write_text("\n".join([*lines, "return 0; }"]))
