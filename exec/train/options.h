@@ -94,10 +94,8 @@ bool options_given(const Options *o, const char *name);
 
 /* The devices of this process that the options name, as they are to be opened. */
 Status options_devices(DeviceList *out, const Options *o) CHECKED;
-/* The learning rate of optimizer step `step` (counted from 0), when nothing was observed. */
-double options_learning_rate(const Options *o, int64_t step);
-/* The learning rate of group k, counted from 1; 0: of all other parameters.  `state`: [1 + n_group] of schedules that
- * observe; NULL: nothing yet. */
+/* The learning rate of group k, counted from 1 (0: of all other parameters), in optimizer step `step`, counted from 0.
+ * `state`: [1 + n_group] of schedules that observe; NULL: nothing was observed. */
 double options_group_rate(const Options *o, int k, int64_t step, const ScheduleState *state);
 /* The measurements that schedules of the run or a group observe: bits of ObservedKind. */
 int options_observe(const Options *o);

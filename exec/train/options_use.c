@@ -212,5 +212,3 @@ double options_group_rate(const Options *o, int k, int64_t step, const ScheduleS
     return lr * schedule->factor(settings, at) *
            (schedule->observe && state ? state[has_schedule(o, k) ? k : 0].factor : 1);
 }
-
-double options_learning_rate(const Options *o, int64_t step) { return options_group_rate(o, 0, step, NULL); }

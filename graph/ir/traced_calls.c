@@ -12,8 +12,6 @@ static TextPart word_at(const char *s)
     return (TextPart){ s, strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.") };
 }
 
-TextPart call_name(const char *call) { return call && *call == '%' ? word_at(call + 1) : (TextPart){ "", 0 }; }
-
 /* "aten.mul.Tensor"; empty when there is none. */
 static TextPart target_of(const char *call)
 {

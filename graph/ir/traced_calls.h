@@ -19,7 +19,6 @@ typedef struct {
 bool text_part_is(TextPart p, const char *text);
 
 /* A call (Node.call) may be NULL: then nothing is found. */
-TextPart call_name(const char *call);                 /* "mul"; empty when there is none */
 bool call_is(const char *call, const char *operator); /* operator "aten.mul" matches every overload */
 /* Iterates over the values ("%x" without '%') that the call reads.  *at is the call at first; false at the end. */
 bool call_next(TextPart *argument, const char **at);

@@ -15,8 +15,8 @@
 
 static void check_rate(const Options *o, int64_t step, double expected)
 {
-    if (options_learning_rate(o, step) != expected)
-        TEST_FAIL("the rate of step %lld is %g, expected %g", (long long)step, options_learning_rate(o, step),
+    if (options_group_rate(o, 0, step, NULL) != expected)
+        TEST_FAIL("the rate of step %lld is %g, expected %g", (long long)step, options_group_rate(o, 0, step, NULL),
                   expected);
 }
 
@@ -73,7 +73,7 @@ static void test_torch_schedules(void)
         CHECK_OK(options_set(o, "warmup-steps", warmup));
         CHECK_OK(options_set(o, "lr-schedule", torch_schedules[i].schedule));
         for (int step = torch_schedules[i].warmup; step < 20; step++) {
-            const double want = torch_schedules[i].rate[step], got = options_learning_rate(o, step);
+            const double want = torch_schedules[i].rate[step], got = options_group_rate(o, 0, step, NULL);
 
             if (!(fabs(got - want) <= 1e-14))
                 TEST_FAIL("%s, step %d: %.17g, PyTorch has %.17g", torch_schedules[i].schedule, step, got, want);
@@ -82,7 +82,7 @@ static void test_torch_schedules(void)
     CHECK_OK(options_set(o, "warmup-steps", "0"));
     CHECK_OK(options_set(o, "lr-schedule", "one-cycle:0"));
     for (int step = 0; step < 30; step++) /* no way up, and steps behind the end */
-        CU_ASSERT(options_learning_rate(o, step) > 0 && options_learning_rate(o, step) <= 0.5);
+        CU_ASSERT(options_group_rate(o, 0, step, NULL) > 0 && options_group_rate(o, 0, step, NULL) <= 0.5);
     options_free(o);
 }
 
@@ -135,7 +135,7 @@ static void test_rising_steps(void)
         CHECK_FAILS(E_INVALID, "expected rising numbers", options_check(o));
     }
     CHECK_OK(options_set(o, "lr-schedule", "restarts:1:1000000"));
-    CU_ASSERT(options_learning_rate(o, INT64_MAX) >= 0);
+    CU_ASSERT(options_group_rate(o, 0, INT64_MAX, NULL) >= 0);
     options_free(o);
 }
 

@@ -69,7 +69,7 @@ static void check_options(const Options *o)
         fuzz_refused(st);
     MUST_DO(options_copy(&copy, o));
     for (int64_t step = 0; step < 4000; step += 999) {
-        double rate = options_learning_rate(o, step), same = options_learning_rate(copy, step);
+        double rate = options_group_rate(o, 0, step, NULL), same = options_group_rate(copy, 0, step, NULL);
 
         MUST(rate == same, "the rate of step %lld is %g, with a copy of the options %g", (long long)step, rate, same);
     }

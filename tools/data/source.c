@@ -241,15 +241,3 @@ Status source_int(int64_t *out, const Source *s, const char *name, int64_t fallb
     *out = v;
     return ST_OK;
 }
-
-Status source_real(double *out, const Source *s, const char *name, double fallback)
-{
-    const char *text = source_value(s, name);
-
-    *out = fallback;
-    if (!text)
-        return ST_OK;
-    return text_to_float64(out, text, strlen(text)) && *out - *out == 0
-               ? ST_OK
-               : FAIL(E_INVALID, "%s: %s: expected a number, found '%s'", s->text, name, text);
-}

@@ -113,7 +113,6 @@ Status source_refuse(Status code, const char *path, const char *why) CHECKED;
 const char *source_value(const Source *s, const char *name); /* NULL: not given */
 /* The option's whole number in [min, max], or `fallback` when it is not given. */
 Status source_int(int64_t *out, const Source *s, const char *name, int64_t fallback, int64_t min, int64_t max) CHECKED;
-Status source_real(double *out, const Source *s, const char *name, double fallback) CHECKED;
 bool ends_with(const char *s, const char *end);
 
 #endif

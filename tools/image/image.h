@@ -32,8 +32,6 @@ typedef struct {
     int orientation;   /* EXIF: 1 (as stored) to 8 */
 } ImageHeader;
 
-/* Is there a decoder for a file that begins with these bytes? */
-bool image_known(const uint8_t *file, size_t size);
 /* Reads the header of a JPEG, PNG or WebP file in memory.  `path` names the file in errors.  E_IO: it is no such file,
  * the header is broken, or the decoded image would have more than IMAGE_MOST_BYTES. */
 Status image_read_header(ImageHeader *out, const uint8_t *file, size_t size, const char *path) CHECKED;
@@ -68,7 +66,5 @@ Status image_resize(Image *out, const Image *image, ImageBox box, int width, int
  * CenterCrop.  For a target that is no square the side is the one that leaves no border.  Only the pixels that are cut
  * out are computed. */
 Status image_fit(Image *out, const Image *image, int width, int height, ResizeFilter filter) CHECKED;
-/* The size that image_fit resizes an image of iw x ih to before it cuts. */
-void image_fit_size(int *rw, int *rh, int iw, int ih, int width, int height);
 
 #endif

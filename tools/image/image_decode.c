@@ -41,10 +41,6 @@ void image_free(Image *image)
 
 static bool is_jpeg(const uint8_t *file, size_t size) { return size > 2 && file[0] == 0xff && file[1] == 0xd8; }
 static bool is_png(const uint8_t *file, size_t size) { return size >= 8 && !png_sig_cmp(file, 0, 8); }
-bool image_known(const uint8_t *file, size_t size)
-{
-    return is_jpeg(file, size) || is_png(file, size) || is_webp(file, size);
-}
 
 Status image_check_size(int64_t width, int64_t height, const char *path)
 {

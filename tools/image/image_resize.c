@@ -223,7 +223,8 @@ Status image_resize(Image *out, const Image *image, ImageBox box, int width, int
                     box.width, box.height, width, height, (ImageBox){ 0, 0, width, height }, filter);
 }
 
-void image_fit_size(int *rw, int *rh, int iw, int ih, int width, int height)
+/* The size that image_fit resizes an image of iw x ih to before it cuts. */
+static void find_fit_size(int *rw, int *rh, int iw, int ih, int width, int height)
 {
     const bool by_width = (int64_t)iw * height <= (int64_t)ih * width;
 
@@ -238,7 +239,7 @@ Status image_fit(Image *out, const Image *image, int width, int height, ResizeFi
 {
     int rw, rh;
 
-    image_fit_size(&rw, &rh, image->width, image->height, width, height);
+    find_fit_size(&rw, &rh, image->width, image->height, width, height);
     return resample(out, image->pixel, (size_t)image->width * (size_t)image->channels, image->channels, image->width,
                     image->height, rw, rh, (ImageBox){ half(rw - width), half(rh - height), width, height }, filter);
 }

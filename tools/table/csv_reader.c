@@ -12,7 +12,8 @@
 enum { SAMPLE_ROWS = 64 /* by which a delimiter is found */, KEPT_BYTES = 16 << 20 /* of the file in memory */ };
 static const char delimiters[] = ",;\t|";
 
-const char *csv_delimiter_name(char delimiter)
+/* "comma", "semicolon", "tab", "pipe" */
+static const char *delimiter_name(char delimiter)
 {
     return delimiter == ',' ? "comma" : delimiter == ';' ? "semicolon" : delimiter == '\t' ? "tab" : "pipe";
 }
@@ -174,8 +175,7 @@ static Status find_delimiter(Csv *c)
 
         if (n > 1 && found)
             return FAIL(E_INVALID, "%s: both %s and %s divide its rows evenly: delimiter=%s or delimiter=%s says which",
-                        c->path, csv_delimiter_name(found), csv_delimiter_name(*d), csv_delimiter_name(found),
-                        csv_delimiter_name(*d));
+                        c->path, delimiter_name(found), delimiter_name(*d), delimiter_name(found), delimiter_name(*d));
         if (n > 1)
             found = *d;
         if (first > most) {

@@ -38,7 +38,6 @@ Status csv_next(bool *more, Csv *c) CHECKED;
 size_t csv_row_bytes(const Csv *c);
 /* Goes back to the first row. */
 void csv_rewind(Csv *c);
-const char *csv_delimiter_name(char delimiter); /* "comma", "semicolon", "tab", "pipe" */
 
 /* Writes a text as one cell, in quotes where it needs them. */
 void csv_write(FILE *to, const char *text, char delimiter);

@@ -13,7 +13,7 @@ typedef struct {
     int rank;
 } FeatureTensor;
 
-/* Writes a model that computes the features as table_column_features does, to the bit.  Its inputs are the columns [N,
+/* Writes a model that computes the features as cell_features does, to the bit.  Its inputs are the columns [N,
  * 1], by their names: float64 where they are numeric (a missing one is NaN), string where they hold categories
  * (missing: a text of table_missing).  Ids are those of table_id.  It has operators of opset 19. */
 Status preprocess_write(const Table *t, const FeatureTensor *tensor, int n, const char *path) CHECKED;

@@ -114,16 +114,15 @@ typedef void TableVisit(void *user, const double *cells);
 void table_visit(const Table *t, const int64_t *row, int64_t n, TableVisit *visit, void *user);
 /* Finds the cells of a row: where they are mapped, or read into `room`, of t->n + 1 numbers. */
 Status table_cells(const double **out, const Table *t, int64_t row, double *room) CHECKED;
-/* What table_value, table_id and table_column_features tell, of a cell. */
+/* What table_value and table_id tell, of a cell. */
 double cell_value(const Column *col, double cell);
 int64_t cell_id(const Column *col, double cell);
-void cell_features(const Column *col, double cell, float *out);
+void cell_features(const Column *col, double cell, float *out); /* [width] */
 /* The value of a cell: a number, or a category's place, which is -1 for one that is not known; NaN: missing. */
 double table_value(const Table *t, int column, int64_t row);
 /* A number as an integer, or a category's place; that behind all others for one that is not known. */
 int64_t table_id(const Table *t, int column, int64_t row);
-bool cell_is_unseen(const Column *col, double cell); /* a category that no training row has */
-int64_t table_line(const Table *t, int64_t row);     /* where the row begins in its file, from 1 */
+int64_t table_line(const Table *t, int64_t row); /* where the row begins in its file, from 1 */
 /* Rows whose category of a column is none of the fitted ones, and the first of these rows. */
 typedef struct {
     int64_t rows, line;
@@ -134,11 +133,9 @@ typedef struct {
 void unseen_count(Unseen *u, const Column *col, double cell, int64_t line);
 /* Counts them among the rows row[0..n), in ascending order. */
 Unseen table_unseen(const Table *t, int column, const int64_t *row, int64_t n);
-/* Writes a row's features: all of them [features], or a column's [width]. */
-void table_features(const Table *t, int64_t row, float *out);
-void table_column_features(const Table *t, int column, int64_t row, float *out);
-int table_find(const Table *t, const char *name); /* a column; -1: none */
-int table_find_group(const Table *t);             /* the column of groups; -1: none */
+void table_features(const Table *t, int64_t row, float *out); /* of all columns [features] */
+int table_find(const Table *t, const char *name);             /* a column; -1: none */
+int table_find_group(const Table *t);                         /* the column of groups; -1: none */
 bool table_is_feature(const Table *t, int column);
 /* Takes a name off a list: the longest column's name that ends at a '+' or the list's end; NULL: no column has it. */
 Column *table_take_name(Table *t, const char **list);

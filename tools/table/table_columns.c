@@ -264,14 +264,15 @@ int64_t table_id(const Table *t, int column, int64_t row)
     return cell_id(&t->column[column], row_of(t, row)[column + 1]);
 }
 
-bool cell_is_unseen(const Column *col, double cell)
+/* Is it a category that no training row has? */
+static bool is_unseen(const Column *col, double cell)
 {
     return col->kind == COLUMN_CATEGORY && col->at >= 0 && (isnan(cell) || col->seen[(int)cell]->place < 0);
 }
 
 void unseen_count(Unseen *u, const Column *col, double cell, int64_t line)
 {
-    if (!cell_is_unseen(col, cell) || u->rows++)
+    if (!is_unseen(col, cell) || u->rows++)
         return;
     u->line = line;
     u->text = isnan(cell) ? col->unseen_text : col->seen[(int)cell]->text;
@@ -300,13 +301,8 @@ void cell_features(const Column *col, double cell, float *out)
         out[i] = i == v;
 }
 
-void table_column_features(const Table *t, int column, int64_t row, float *out)
-{
-    cell_features(&t->column[column], row_of(t, row)[column + 1], out);
-}
-
 void table_features(const Table *t, int64_t row, float *out)
 {
     for (int i = 0; i < t->n; i++)
-        table_column_features(t, i, row, out + t->column[i].first);
+        cell_features(&t->column[i], row_of(t, row)[i + 1], out + t->column[i].first);
 }

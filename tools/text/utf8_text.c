@@ -28,7 +28,8 @@ Status text_add(TextBuffer *b, const char *text, size_t n)
     return ST_OK;
 }
 
-bool is_white_space(uint32_t c)
+/* White_Space of Unicode. */
+static bool is_white_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

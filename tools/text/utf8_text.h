@@ -15,8 +15,6 @@ typedef struct {
 } TextBuffer;
 
 Status text_add(TextBuffer *b, const char *text, size_t n) CHECKED;
-/* White_Space of Unicode. */
-bool is_white_space(uint32_t c);
 /* The bytes of white space at the beginning of a valid text. */
 size_t white_space_begins(const char *text, size_t n);
 /* The place where the white space that ends text[0, n) begins. */
