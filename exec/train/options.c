@@ -444,8 +444,8 @@ static const char *given_flags(const Options *o)
 /* Sets the recipes that the texts choose, with their settings; on failure nothing changes. */
 static Status take_recipes(Options *o)
 {
-    const Recipe *r[N_FAMILIES];
-    const char *args[N_FAMILIES], *flags = given_flags(o);
+    const Recipe *r[N_FAMILIES] = { NULL };
+    const char *args[N_FAMILIES] = { NULL }, *flags = given_flags(o);
     MetricChoice metric[MAX_METRICS + 1];
     RecipeSettings s[N_FAMILIES];
 
@@ -454,7 +454,7 @@ static Status take_recipes(Options *o)
     for (int i = 0; i < N_FAMILIES; i++) {
         const char *text = text_of(o, families[i].option);
 
-        if (families[i].list == metric_list) {
+        if (i == OF_METRIC) {
             TRY(family_read_metrics(metric, text, flags, o->arena));
             continue;
         }
@@ -465,13 +465,13 @@ static Status take_recipes(Options *o)
         if (r[i])
             TRY(recipe_read(&s[i], r[i], families[i].option, args[i], flags, o->arena));
     }
-    stored_recipes(o)->loss = (const LossDef *)(const void *)r[0];
-    stored_recipes(o)->loss_args = args[0];
+    stored_recipes(o)->loss = (const LossDef *)(const void *)r[OF_LOSS];
+    stored_recipes(o)->loss_args = args[OF_LOSS];
     memcpy(stored_recipes(o)->metric, metric, sizeof metric);
-    stored_recipes(o)->optimizer = (const OptimizerDef *)(const void *)r[2];
-    stored_recipes(o)->optimizer_args = args[2];
-    o->schedule = (const ScheduleDef *)(const void *)r[3];
-    o->schedule_settings = s[3];
+    stored_recipes(o)->optimizer = (const OptimizerDef *)(const void *)r[OF_OPTIMIZER];
+    stored_recipes(o)->optimizer_args = args[OF_OPTIMIZER];
+    o->schedule = (const ScheduleDef *)(const void *)r[OF_SCHEDULE];
+    o->schedule_settings = s[OF_SCHEDULE];
     stored_recipes(o)->settings = flags;
     return options_take_groups(o);
 }

@@ -9,10 +9,10 @@
 _Static_assert((int)MAX_METRICS == (int)DPX_MAX_METRICS, "dpexec.h says how many metrics there may be");
 
 const Family families[N_FAMILIES] = {
-    { "loss", loss_list, true, false },
-    { "metric", metric_list, true, false },
-    { "optimizer", optimizer_list, false, true },
-    { "lr-schedule", schedule_list, false, true },
+    [OF_LOSS] = { "loss", loss_list, true, false },
+    [OF_METRIC] = { "metric", metric_list, true, false },
+    [OF_OPTIMIZER] = { "optimizer", optimizer_list, false, true },
+    [OF_SCHEDULE] = { "lr-schedule", schedule_list, false, true },
 };
 
 const Family *family_of(const char *option)

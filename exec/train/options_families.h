@@ -12,7 +12,7 @@ typedef struct {
     bool trains; /* only training reads the flags */
 } Family;
 
-enum { N_FAMILIES = 4 };
+enum { OF_LOSS, OF_METRIC, OF_OPTIMIZER, OF_SCHEDULE, N_FAMILIES };
 extern const Family families[N_FAMILIES];
 
 const Family *family_of(const char *option); /* NULL: the option chooses no recipe */
