@@ -295,6 +295,8 @@ Status checkpoint_remove(const char *directory, int64_t step)
         return FAIL(E_IO, "%.60s...: the path is too long", directory);
     snprintf(final, sizeof final, "%s/" FINAL "%09" PRId64, directory, step);
     snprintf(temporary, sizeof temporary, "%s/" TEMPORARY "%ld-%" PRId64, directory, (long)getpid(), step);
+    if (is_given_up(temporary, strrchr(temporary, '/') + 1))
+        remove_folder(temporary); /* a process of the same number left it when it crashed */
     if (rename(final, temporary))
         return errno == ENOENT ? ST_OK : FAIL(E_IO, "%s: cannot remove: %s", final, strerror(errno));
     remove_folder(temporary);

@@ -470,6 +470,13 @@ static void test_left_by_a_crash(void)
     CHECK_OK(read_again(&c, a, dir));
     CU_ASSERT_EQUAL(first_number(&c), 4);
     checkpoint_close(&c);
+    snprintf(path, sizeof path, "%s/.tmp-%ld-9", dir, (long)getpid());
+    CU_ASSERT_EQUAL(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/.tmp-%ld-9/state.safetensors", dir, (long)getpid());
+    write_file(path, "x", 1);
+    CHECK_OK(checkpoint_remove(dir, 9));
+    snprintf(path, sizeof path, "%s/step-000000009", dir);
+    CU_ASSERT(access(path, F_OK) != 0);
     arena_free(a);
     remove_tree(dir);
 }
