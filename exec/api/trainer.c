@@ -17,9 +17,7 @@
 #include "exec/operators/operators.h"
 #include "exec/plan/trace.h"
 #include "exec/train/attach.h"
-#include "exec/train/options_groups.h"
 #include "graph/base/foreign.h"
-#include "graph/base/machine.h"
 #include "graph/base/outfile.h"
 #include "graph/text/print.h"
 #include "passes/model/inference.h"
@@ -29,7 +27,6 @@
 #include "passes/options/target.h"
 #include "passes/options/types.h"
 #include "passes/options/update.h"
-#include "passes/update_groups.h"
 
 /* ---- facts that must be the same in all processes ---- */
 

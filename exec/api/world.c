@@ -4,7 +4,6 @@
 
 #include "exec/api/api.h"
 #include "exec/operators/operators.h"
-#include "graph/ops/unary.gen.h"
 
 static const double PATIENCE = 300; /* seconds */
 

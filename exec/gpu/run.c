@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/device/plugin.h"
 #include "exec/gpu/issue.h"
 #include "exec/gpu/progress.h"
 #include "exec/world/world.h"

@@ -17,7 +17,6 @@
 #include "graph/base/numtext.h"
 #include "graph/onnx/onnx.h"
 #include "graph/tensor/strings.h"
-#include "graph/text/print.h"
 #include "passes/options/inputs.h"
 #include "passes/options/step.h"
 

@@ -9,7 +9,6 @@
 #include "exec/inspect/links.h"
 #include "exec/inspect/transform.h"
 #include "exec/plan/memory_report.h"
-#include "exec/plan/plan_budget.h"
 #include "exec/run/interp.h"
 #include "exec/train/note_level.h"
 #include "graph/base/foreign.h"

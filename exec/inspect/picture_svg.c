@@ -8,7 +8,6 @@
 #include "exec/inspect/text_fit.h"
 #include "graph/base/foreign.h"
 #include "graph/ir/collective.h"
-#include "graph/ir/phase.h"
 
 enum { MOST_NODES = 40, LEAST_FLOPS = 1000, PAD = 9, SIZE = 12, SMALL = 11 };
 

@@ -10,7 +10,6 @@
 #include "exec/inspect/simulate.h"
 #include "graph/base/hash.h"
 #include "graph/ir/op.h"
-#include "graph/ir/phase.h"
 #include "passes/report.h"
 
 enum { MOST_LINKS = 24, COMPARED = 32, MOST_STEPS = 256 };

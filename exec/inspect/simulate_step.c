@@ -17,7 +17,6 @@
 #include "graph/ir/collective.h"
 #include "graph/ir/op.h"
 #include "graph/ir/phase.h"
-#include "passes/plan/plan_memory.h"
 #include "passes/report.h"
 
 /* Seconds for which Linux leaves a thread its core while others want it: a tick, at 250 a second. */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "exec/inspect/layer_name.h"
-#include "graph/base/hash_table.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/base/foreign.h"
 #include "graph/ir/op.h"
 
 const char *node_text(const Graph *g, const Node *n)

@@ -8,7 +8,6 @@
 #include "graph/networks/layers.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/concat.gen.h"
-#include "graph/ops/conv.gen.h"
 #include "graph/ops/generate.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/layout.gen.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "graph/base/hash.h"
-#include "graph/ir/emit.h"
 
 /* ---- nodes ---- */
 

@@ -7,7 +7,6 @@
  * always right.  Results are kept by value, so that a counter carried through a loop costs one step for each trip. */
 #include <string.h>
 
-#include "graph/ir/emit.h"
 #include "graph/onnx/importer.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/view.gen.h"

@@ -1,7 +1,6 @@
 /* CenterCropPad: axes cropped or zero-padded at both ends to given sizes; an odd difference goes to the end. */
 #include "graph/ir/emit.h"
 #include "graph/ir/op.h"
-#include "graph/ir/placement_rules.h"
 #include "graph/ops/concat.gen.h"
 #include "graph/ops/layout.gen.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "graph/ir/emit.h"
-#include "graph/ops/concat.gen.h"
 #include "graph/ops/resize.gen.h"
 #include "graph/ops/scatter.gen.h"
 

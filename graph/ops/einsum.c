@@ -9,7 +9,6 @@
 #include "graph/ir/emit.h"
 #include "graph/ir/grad.h"
 #include "graph/ir/op.h"
-#include "graph/ops/concat.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/view.gen.h"
 

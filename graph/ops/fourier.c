@@ -12,7 +12,6 @@
 
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
-#include "graph/ops/concat.gen.h"
 #include "graph/ops/fourier.gen.h"
 #include "graph/ops/index.gen.h"
 #include "graph/ops/matmul.gen.h"

@@ -10,7 +10,6 @@
 #include "graph/ir/body.h"
 #include "graph/ir/emit.h"
 #include "graph/ops/binary.gen.h"
-#include "graph/ops/concat.gen.h"
 #include "graph/ops/linear_attention.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/scan.gen.h"

@@ -11,7 +11,6 @@
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/compare.gen.h"
-#include "graph/ops/concat.gen.h"
 #include "graph/ops/conv.gen.h"
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/reduce.gen.h"

@@ -1,7 +1,6 @@
 /* Operators of strings.  The size of their results depends on data, so only the interpreter computes them. */
 #include "graph/base/foreign.h"
 #include "graph/ir/grad.h"
-#include "graph/ir/placement_rules.h"
 #include "graph/ops/string_filter.h"
 
 #define ON_STRINGS .dtypes = DTYPES_TEXT, .flags = OPF_DYNAMIC, .grad = grad_none, .out_min = 1

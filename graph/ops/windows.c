@@ -6,7 +6,6 @@
 
 #include "graph/ir/emit.h"
 #include "graph/ir/op.h"
-#include "graph/ir/placement_rules.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/cast.gen.h"
 #include "graph/ops/generate.gen.h"

@@ -21,7 +21,6 @@
 #include "passes/model/rebatch_decide.h"
 #include "passes/options/batch.h"
 #include "passes/report.h"
-#include "passes/simplify/fold.h"
 #include "passes/simplify/infer_shapes.h"
 
 enum { TRIALS = REBATCH_TRIALS, MAX_ATTEMPTS = 256, MAX_CONE = 96 };

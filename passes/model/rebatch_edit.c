@@ -12,7 +12,6 @@
 #include "graph/ops/index.gen.h"
 #include "graph/ops/layout.gen.h"
 #include "graph/ops/view.gen.h"
-#include "passes/batch_axis.h"
 #include "passes/model/rebatch.h"
 #include "passes/options/batch.h"
 #include "passes/simplify/infer_shapes.h"

@@ -10,7 +10,6 @@
 #include <math.h>
 
 #include "graph/ops/binary.gen.h"
-#include "graph/ops/preview_training.gen.h"
 #include "graph/ops/reduce.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/recipes/optimizer.h"

@@ -10,7 +10,6 @@
  * LR_POWER; c is its share of the weights so far, 0 if these are 0.  x is state PARAM.ema. */
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
-#include "graph/ops/preview_training.gen.h"
 #include "graph/ops/unary.gen.h"
 #include "graph/ops/where.gen.h"
 #include "graph/recipes/optimizer.h"
