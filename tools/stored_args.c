@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 #include "tools/commands.h"
@@ -95,8 +94,7 @@ static Status gather_given(json_t *root, const char *path)
     bool good = flags != NULL;
     size_t i;
 
-    json_array_foreach(json_object_get(root, "given"), i, pair)
-    {
+    json_array_foreach(json_object_get(root, "given"), i, pair) {
         const char *name = json_string_value(json_array_get(pair, 0));
         json_t *value = json_array_get(pair, 1);
 
@@ -159,8 +157,7 @@ static Status add_stored(ArgList *l, json_t *flags, bool of_run, const char *pat
     Status st = ST_OK;
     size_t i;
 
-    json_object_foreach(flags, name, v)
-    {
+    json_object_foreach(flags, name, v) {
         bool takes_value;
 
         if (st || is_listed(name, never) || (only && !is_listed(name, only)) || (wins && args_has(wins, name)))
@@ -172,7 +169,8 @@ static Status add_stored(ArgList *l, json_t *flags, bool of_run, const char *pat
         } else if (of_run && json_array_size(v) && !args_is_list(c, name)) { /* earlier versions took the last one */
             st = add_value(l, &wrong, name, takes_value, json_array_get(v, json_array_size(v) - 1));
         } else {
-            json_array_foreach(v, i, one) st = st ? st : add_value(l, &wrong, name, takes_value, one);
+            json_array_foreach(v, i, one)
+                st = st ? st : add_value(l, &wrong, name, takes_value, one);
         }
     }
     TRY(problems_fail(&wrong, E_INVALID, "%s", path));

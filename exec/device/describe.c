@@ -94,8 +94,7 @@ static Status read_fields(GpuInfo *out, json_t *root, const char *path)
     read_capability(out, root, &wrong);
     for (int i = 0; i < N_FIELDS; i++)
         describe_read_number(out, root, &fields[i], &wrong);
-    json_object_foreach(root, key, v)
-    {
+    json_object_foreach(root, key, v) {
         bool expected = !strcmp(key, "name") || !strcmp(key, "capability");
 
         for (int i = 0; i < N_FIELDS; i++)

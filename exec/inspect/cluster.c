@@ -91,8 +91,7 @@ static void cluster_read_numbers(Cluster *out, Problems *wrong, json_t *o, const
         else
             *(double *)((char *)out + n[i].at) = found;
     }
-    json_object_foreach(o, key, v)
-    {
+    json_object_foreach(o, key, v) {
         bool expected = false;
 
         for (int i = 0; i < count; i++)
@@ -146,8 +145,7 @@ static void read_rates(Cluster *out, Problems *wrong, json_t *rates)
         add_wrong(wrong, "device", "rates", "an object of operators", rates);
         return;
     }
-    json_object_foreach(rates, key, v)
-    {
+    json_object_foreach(rates, key, v) {
         const json_t *flops = json_object_get(v, "flops"), *bytes = json_object_get(v, "bytes");
         const json_t *given = flops ? flops : bytes;
         OpRate rate = { .flops = json_number_value(flops), .bytes = json_number_value(bytes) };

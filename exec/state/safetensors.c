@@ -269,8 +269,7 @@ static Status read_shape(Shape *out, const char *path, const char *name, const j
     out->rank = 0;
     if (!json_is_array(dims) || json_array_size(dims) > MAX_RANK)
         return FAIL(E_IO, "%s: tensor '%s': shape is not a list of at most %d numbers", path, name, MAX_RANK);
-    json_array_foreach(dims, i, d)
-    {
+    json_array_foreach(dims, i, d) {
         if (!json_is_integer(d) || json_integer_value(d) < 0)
             return FAIL(E_IO, "%s: tensor '%s': dimension %zu is not a count", path, name, i);
         out->dim[out->rank++] = json_integer_value(d);
@@ -346,8 +345,9 @@ static Status read_entries(TensorFile *f, const json_t *root)
     f->block = ARENA_NEW(f->arena, size_t, json_object_size(root));
     if (!f->list || !f->at || !f->block)
         return FAIL_NOMEM();
-    json_object_foreach((json_t *)(uintptr_t)root, name, entry) if (strcmp(name, "__metadata__"))
-        TRY(read_entry(f, f->n++, name, entry));
+    json_object_foreach((json_t *)(uintptr_t)root, name, entry)
+        if (strcmp(name, "__metadata__"))
+            TRY(read_entry(f, f->n++, name, entry));
     return check_cover(f);
 }
 

@@ -59,8 +59,7 @@ static void test_events(void)
 
     CU_ASSERT_PTR_NOT_NULL(root);
     CU_ASSERT(n_kernels > 10 && (int)json_array_size(events) >= n_kernels);
-    json_array_foreach(events, i, e)
-    {
+    json_array_foreach(events, i, e) {
         devices |= 1 << json_integer_value(json_object_get(e, "pid"));
         CU_ASSERT(json_real_value(json_object_get(e, "dur")) >= 0);
         first = fmin(first, json_number_value(json_object_get(e, "ts")));

@@ -79,8 +79,7 @@ static Status add_own(PlanCase *c, Arena *a, const char *model)
     Status st = ST_OK;
     size_t i;
 
-    json_array_foreach(flags, i, word)
-    {
+    json_array_foreach(flags, i, word) {
         const char *text = json_string_value(word);
         const char *file = arena_printf(a, "%s/%s", folder, text);
 

@@ -33,8 +33,7 @@ const json_t *metadata_class_names(const json_t *fitted)
     const char *target = json_string_value(json_object_get(table, "target")), *name;
     size_t i;
 
-    json_array_foreach(json_object_get(table, "columns"), i, column)
-    {
+    json_array_foreach(json_object_get(table, "columns"), i, column) {
         name = json_string_value(json_object_get(column, "name"));
         if (target && name && !strcmp(name, target))
             return json_object_get(column, "categories");
@@ -51,8 +50,7 @@ static Status set_numbers(dpx_model *m, const char *key, const json_t *list, con
 
     if (!list)
         return set(m, key, fallback);
-    json_array_foreach(list, i, one)
-    {
+    json_array_foreach(list, i, one) {
         text_float64(number, json_number_value(one));
         n += (size_t)snprintf(text + n, n < sizeof text ? sizeof text - n : 0, "%s%s", i ? "," : "", number);
         n = n < sizeof text ? n : sizeof text - 1;

@@ -128,8 +128,7 @@ static Status take_members(History *h, json_t *line, json_t *row)
     const char *key, *name;
     json_t *x, *y;
 
-    json_object_foreach(line, key, x)
-    {
+    json_object_foreach(line, key, x) {
         if (json_is_number(x) && (!is_of_step(key) || !strcmp(key, "loss")))
             TRY(add_point(h, key, h->step, json_number_value(x)));
         if (row && json_is_number(x) && !is_of_step(key) && json_object_set(row, key, x))
@@ -138,8 +137,9 @@ static Status take_members(History *h, json_t *line, json_t *row)
             json_object_set(h->tables, key, x))
             return FAIL_NOMEM();
         if (json_is_object(x) && (!strcmp(key, "log") || !strcmp(key, "eval_log")))
-            json_object_foreach(x, name, y) if (json_is_number(y))
-                TRY(add_point(h, name, h->step, json_number_value(y)));
+            json_object_foreach(x, name, y)
+                if (json_is_number(y))
+                    TRY(add_point(h, name, h->step, json_number_value(y)));
     }
     return ST_OK;
 }
@@ -295,23 +295,21 @@ Status history_write_csv(const History *h, const char *path)
 
     if (!columns)
         return FAIL_NOMEM();
-    json_array_foreach(h->rows, i, row) st = st || json_object_update_missing(columns, row) ? FAIL_NOMEM() : ST_OK;
+    json_array_foreach(h->rows, i, row)
+        st = st || json_object_update_missing(columns, row) ? FAIL_NOMEM() : ST_OK;
     if (!st && !(st = outfile_open(&file, path))) {
         FILE *f = outfile_stream(file);
 
         i = 0;
-        json_object_foreach(columns, key, x)
-        {
+        json_object_foreach(columns, key, x) {
             fputs(i++ ? "," : "", f);
             write_quoted(f, key);
         }
         fputs("\r\n", f);
-        json_array_foreach(h->rows, i, row)
-        {
+        json_array_foreach(h->rows, i, row) {
             const char *separator = "";
 
-            json_object_foreach(columns, key, x)
-            {
+            json_object_foreach(columns, key, x) {
                 fputs(separator, f);
                 write_number(f, json_object_get(row, key));
                 separator = ",";

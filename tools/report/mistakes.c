@@ -464,8 +464,7 @@ static Status join_worst(json_t *list, const json_t *more)
     json_t *x;
     size_t i, at = 0;
 
-    json_array_foreach(more, i, x)
-    {
+    json_array_foreach(more, i, x) {
         const double loss = json_number_value(json_object_get(x, "loss"));
 
         while (at < json_array_size(list) &&

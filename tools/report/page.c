@@ -46,7 +46,8 @@ static void write_json(JsonWriter *w, const char *key, const json_t *x)
         json_close(w);
     } else if (json_is_array(x)) {
         json_open(w, key, '[');
-        json_array_foreach(x, i, y) write_json(w, NULL, y);
+        json_array_foreach(x, i, y)
+            write_json(w, NULL, y);
         json_close(w);
     } else if (json_is_integer(x)) {
         json_write_int(w, key, json_integer_value(x));
@@ -96,8 +97,9 @@ static void write_rows(JsonWriter *w, const History *h, int64_t best)
     size_t i;
 
     json_open(w, "rows", '[');
-    json_array_foreach(h->rows, i, row) if (!((n - 1 - i) % each) || json_integer_value(json_object_get(row, "step")) ==
-                                                                         best) write_json(w, NULL, row);
+    json_array_foreach(h->rows, i, row)
+        if (!((n - 1 - i) % each) || json_integer_value(json_object_get(row, "step")) == best)
+            write_json(w, NULL, row);
     json_close(w);
 }
 
@@ -173,9 +175,11 @@ static Status write_classes(JsonWriter *w, const History *h)
     names = metadata_class_names(fitted);
     json_open(w, "classes", '[');
     if (names && json_array_size(names) <= MOST_CLASSES) {
-        json_array_foreach(names, i, x) json_write_string(w, NULL, json_is_string(x) ? json_string_value(x) : "");
+        json_array_foreach(names, i, x)
+            json_write_string(w, NULL, json_is_string(x) ? json_string_value(x) : "");
     } else if (!names && json_array_size(list) <= MOST_CLASSES) {
-        json_array_foreach(list, i, x) json_write_string(w, NULL, json_string_value(json_object_get(x, "class")));
+        json_array_foreach(list, i, x)
+            json_write_string(w, NULL, json_string_value(json_object_get(x, "class")));
     }
     json_close(w);
     json_decref(fitted);
@@ -189,7 +193,9 @@ static void write_tables(JsonWriter *w, const History *h)
     json_t *x;
 
     json_open(w, "tables", '{');
-    json_object_foreach(h->tables, key, x) if (json_array_size(x) <= MOST_CLASSES) write_json(w, key, x);
+    json_object_foreach(h->tables, key, x)
+        if (json_array_size(x) <= MOST_CLASSES)
+            write_json(w, key, x);
     json_close(w);
 }
 

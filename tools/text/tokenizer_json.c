@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "graph/base/foreign.h"
-#include "graph/base/heap_array.h"
 #include "graph/base/numtext.h"
 #include "tools/text/tokenizer.h"
 
@@ -77,16 +76,13 @@ static void read_vocabulary(Tokenizer *t, json_t *vocab, Problems *wrong)
     const char *token;
     json_t *id;
 
-    json_object_foreach(vocab, token, id) if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-                                              json_integer_value(id) > TOKEN_ID_MOST)
-    {
-        problems_add(wrong, "the id of token '%.40s' is no whole number from 0 to %d", token, TOKEN_ID_MOST);
-        return;
-    }
-    else if (json_integer_value(id) >= t->vocabulary)
-    {
-        t->vocabulary = (uint32_t)json_integer_value(id) + 1;
-    }
+    json_object_foreach(vocab, token, id)
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > TOKEN_ID_MOST) {
+            problems_add(wrong, "the id of token '%.40s' is no whole number from 0 to %d", token, TOKEN_ID_MOST);
+            return;
+        } else if (json_integer_value(id) >= t->vocabulary) {
+            t->vocabulary = (uint32_t)json_integer_value(id) + 1;
+        }
     byte_characters(character);
     for (uint32_t i = 0; i < 256; i++) {
         char text[8] = "";
@@ -115,8 +111,7 @@ static Status read_merges(Tokenizer *t, const json_t *vocab, const json_t *merge
     json_t *merge;
     size_t i;
 
-    json_array_foreach(merges, i, merge)
-    {
+    json_array_foreach(merges, i, merge) {
         char *left, *right, *both = NULL;
         const bool good = read_merge(&left, &right, merge);
         uint32_t l = 0, r = 0, m = 0;
@@ -159,8 +154,7 @@ static Status read_spellings(Tokenizer *t, json_t *vocab, bool words)
         return FAIL_NOMEM();
     t->n_spelling = t->vocabulary;
     byte_characters(character);
-    json_object_foreach(vocab, token, id)
-    {
+    json_object_foreach(vocab, token, id) {
         struct TokenSpelling *s = &t->spelling[json_integer_value(id)];
 
         s->at = t->spelled.n;
@@ -198,8 +192,7 @@ static Status read_piece_spellings(Tokenizer *t, const json_t *vocab, bool bytes
     if (!(t->spelling = calloc((size_t)t->vocabulary + 1, sizeof *t->spelling)))
         return FAIL_NOMEM();
     t->n_spelling = t->vocabulary;
-    json_array_foreach(vocab, i, pair)
-    {
+    json_array_foreach(vocab, i, pair) {
         const char *piece = json_string_value(json_array_get(pair, 0));
         unsigned byte;
         int end = 0;
@@ -250,8 +243,7 @@ static Status read_pieces(Tokenizer *t, const json_t *vocab, Problems *wrong)
     json_t *pair;
     size_t i;
 
-    json_array_foreach(vocab, i, pair)
-    {
+    json_array_foreach(vocab, i, pair) {
         const char *piece = json_string_value(json_array_get(pair, 0));
         const json_t *score = json_array_get(pair, 1);
 
@@ -452,8 +444,7 @@ static Status read_added(Tokenizer *t, const json_t *list, const json_t *vocab, 
 
     if (json_array_size(list) && !(t->added = calloc(json_array_size(list), sizeof *t->added)))
         return FAIL_NOMEM();
-    json_array_foreach(list, i, j)
-    {
+    json_array_foreach(list, i, j) {
         const char *content = json_string_value(json_object_get(j, "content"));
         const json_int_t id = json_integer_value(json_object_get(j, "id"));
         const uint32_t known = !content     ? TOKEN_NONE

@@ -166,8 +166,7 @@ static void compare_facts(Problems *differ, const RunFacts *now, const json_t *m
     const char *name;
     char line[512];
 
-    json_object_foreach((json_t *)(uintptr_t)mine, name, value)
-    {
+    json_object_foreach((json_t *)(uintptr_t)mine, name, value) {
         const char *was = json_string_value(json_object_get(had, name)), *is = json_string_value(value);
         const dpx_option_info o = option_of(name);
         bool added;

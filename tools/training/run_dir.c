@@ -187,8 +187,7 @@ static Status read_bookkeeping(RunDir *r)
     Status st = ST_OK;
 
     r->best = json_is_integer(json_object_get(best, "step")) ? json_integer_value(json_object_get(best, "step")) : -1;
-    json_array_foreach(saved, i, at)
-    {
+    json_array_foreach(saved, i, at) {
         if (!st && json_is_integer(at) && json_integer_value(at) > (r->n_saved ? r->saved[r->n_saved - 1] : -1) &&
             !(st = reserve_saved(r)))
             r->saved[r->n_saved++] = json_integer_value(at);
