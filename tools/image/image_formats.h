@@ -4,8 +4,11 @@
 
 #include "tools/image/image.h"
 
+enum { IMAGE_MOST_SIDE = 65535 };
 /* E_IO: an image of this size is not decoded. */
 Status image_check_size(int64_t width, int64_t height, const char *path) CHECKED;
+/* A whole number of so many bytes, the least first or last. */
+uint32_t image_number(const uint8_t *p, int bytes, bool little);
 /* The orientation that EXIF data (a TIFF file of tags) ask for; 1 where they are broken or have none. */
 int exif_orientation(const uint8_t *exif, size_t n);
 /* Converts n pixels between 1, 3 and 4 (inverted CMYK) channels to 1 or 3, as Pillow's Image.convert. */
