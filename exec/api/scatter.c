@@ -116,7 +116,7 @@ static Status part_of(dpx_data **out, const dpx_data *d, int r, int64_t from, in
     return ST_OK;
 }
 
-static Status scatter_scatter(dpx_data **out, const dpx_data *batch, int replicas)
+static Status split_batch(dpx_data **out, const dpx_data *batch, int replicas)
 {
     DataGroups groups;
     int64_t at = 0;
@@ -149,5 +149,5 @@ dpx_status dpx_scatter(dpx_data **out, const dpx_data *batch, int replicas)
     NEED(batch, "batch");
     if (replicas < 1)
         return (dpx_status)FAIL(E_INVALID, "dpx_scatter: %d replicas, expected 1 or more", replicas);
-    return (dpx_status)scatter_scatter(out, batch, replicas);
+    return (dpx_status)split_batch(out, batch, replicas);
 }

@@ -275,8 +275,8 @@ static void set_combine(RoleDef *r)
     r->op.grad = grad_none;
 }
 
-/* Sets the gradient of the role that computes outputs. */
-static void set_set_outputs(RoleDef *r, const Operator *o)
+/* Sets the states and the gradient of the role that computes outputs. */
+static void set_states_and_gradient(RoleDef *r, const Operator *o)
 {
     const dpx_operator *d = &o->def;
 
@@ -314,7 +314,7 @@ static Status make_role(Operator *o, Arena *a, Role role)
     if (role == ROLE_APPLY)
         set_apply(r, o);
     if (role == ROLE_APPLY || role == ROLE_SHARED)
-        set_set_outputs(r, o);
+        set_states_and_gradient(r, o);
     if (role_combines(role))
         set_combine(r);
     if (role == ROLE_COLLECT)

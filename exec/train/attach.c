@@ -441,7 +441,8 @@ static int attach_count_members(void *user, const char *input, int sequence, int
     return inputs->members(inputs->members_user, input, sequence, optional);
 }
 
-static Status attach_attach(Attach *a, const char *flag, const char *path, const char *prefix, Status (*add)(Attach *a))
+/* Joins the graph of a file, which a flag gave, to the model; `path` NULL: there is none.  `prefix`: of its names. */
+static Status join_graph(Attach *a, const char *flag, const char *path, const char *prefix, Status (*add)(Attach *a))
 {
     InputOptions inputs = *input_options(&a->o->build);
     BuildOptions build = a->o->build;
@@ -506,11 +507,11 @@ Status attach_graphs(Graph **out, const Graph *model, const OnnxModel *onnx, con
             E_INVALID,
             "the model is a step that was exported: --preprocess, --augment-graph and --criterion do not go with it");
     TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
-    st = attach_attach(&a, "augment-graph", o->augment, "augment.", add_augment);
+    st = join_graph(&a, "augment-graph", o->augment, "augment.", add_augment);
     if (!st)
-        st = attach_attach(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess);
+        st = join_graph(&a, "preprocess", o->preprocess, "preprocess.", add_preprocess);
     if (!st)
-        st = attach_attach(&a, "criterion", o->criterion, "criterion.", add_criterion);
+        st = join_graph(&a, "criterion", o->criterion, "criterion.", add_criterion);
     st = st ? st : check_given(&a, model);
     for (int i = 0; i < a.n_part; i++)
         onnx_model_free(a.part_onnx[i]);
@@ -528,7 +529,7 @@ Status attach_preprocess(Graph **out, int *opset, const Graph *model, const Onnx
     Status st;
 
     TRY(plan_copy(&a.g, model, memory_options(&o->build)->plan_memory));
-    st = attach_attach(&a, "export-preprocess", path, "preprocess.", add_preprocess);
+    st = join_graph(&a, "export-preprocess", path, "preprocess.", add_preprocess);
     for (uint32_t i = 1; !st && i < a.g->n_value; i++)
         if (a.g->value[i]->evidence == EVIDENCE_JOINED) /* as the file is to say, too */
             a.g->value[i]->evidence = EVIDENCE_FIXED;

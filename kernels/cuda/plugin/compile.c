@@ -106,7 +106,7 @@ static Status result_of(nvrtcProgram program, ImageKind kind, void **out, size_t
     return ST_OK;
 }
 
-static Status compile_compile(const Target *t, const char *source, const char *name, void **out, size_t *n)
+static Status compile_source(const Target *t, const char *source, const char *name, void **out, size_t *n)
 {
     const char *const options[] = { t->arch, t->fmad, "--std=c++17" };
     const char **text = calloc(2 * (n_device_headers + 1), sizeof *text),
@@ -145,7 +145,7 @@ static Status code_of(GpuModule *m, const Target *t, const char *source, const c
     TRY_TO(done, st, cache_read(d, "kernel", key, strlen(key), &m->code, &m->n_code));
     if (m->code)
         goto done;
-    TRY_TO(done, st, compile_compile(t, source, name, &m->code, &m->n_code));
+    TRY_TO(done, st, compile_source(t, source, name, &m->code, &m->n_code));
     cache_write(d, "kernel", key, strlen(key), m->code, m->n_code);
 done:
     free(key);
