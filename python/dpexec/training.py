@@ -11,6 +11,7 @@ import pathlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .feeding import ArrayData, Feed, StreamData, open_data
 from .history import History, Row
 from .model import Model
 from .options import OPTIONS
+from .program import train_program
 from .progress import Progress
 from .run import Monitor, Run, run_folder
 from .trainer import StepResult, Trainer, log
@@ -79,17 +81,14 @@ def train(model: str | os.PathLike[str] | Model, data: Source, val: Source = Non
             raise InvalidArgument(f"augment: expected a function of a batch and a generator, or FILE.onnx, found "
                                   f"{augment!r}, which is for a source of images such as 'images:DIR'")
     if why:
-        from .program import train_program
         for name, function in {"on_step": on_step, "augment": change}.items():
             if function is not None:
                 raise InvalidArgument(f"{name}: no function with {why}, for which the program dpexec trains")
         flags = dict(own, no_shuffle=not shuffle, drop_last=drop_last, keep=None if keep == 2 else keep, **options)
         return train_program(model, data, val, out, resume, flags, Progress(progress))
-    loop = _Loop(model, data, val, shuffle, drop_last, options, epochs, steps, monitor)
-    loop.progress, loop.change = Progress(progress), change
-    loop.eval_every, loop.patience, loop.on_step = eval_every, patience, on_step
-    loop.open_folder(out, resume, checkpoint_every, keep)
-    return loop.run()
+    settings = _Settings(epochs, steps, shuffle, drop_last, monitor, patience, eval_every, out, resume,
+                         checkpoint_every, keep, on_step, change, Progress(progress))
+    return _Loop(model, data, val, settings, options).run()
 
 
 # What train takes besides the engine's options, to find the nearest name of a wrong one.
@@ -101,11 +100,50 @@ def _counts(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What train was asked for, beside the data and the engine's options."""
+
+    epochs: int | None
+    steps: int | None
+    shuffle: bool
+    drop_last: bool
+    monitor: str | None
+    patience: int | None
+    eval_every: int | None
+    out: str | os.PathLike[str] | None
+    resume: bool
+    checkpoint_every: int | None
+    keep: int
+    on_step: Callable[[StepResult], Any] | None
+    change: Callable[[dict[str, Any], np.random.Generator], Any] | None     # the function `augment`
+    progress: Progress
+
+
 class _Loop:
     """A run in this process."""
 
-    def __init__(self, model: Any, data: Any, val: Any, shuffle: bool, drop_last: bool, options: dict[str, Any],
-                 epochs: int | None, steps: int | None, monitor: str | None) -> None:
+    def __init__(self, model: Any, data: Any, val: Any, settings: _Settings, options: dict[str, Any]) -> None:
+        self.settings = settings
+        self._take_options(model, options)
+        self._open_data(data, val)
+        self._count()
+        self.monitor = Monitor(self.options, settings.monitor, val is not None)
+        self._lead_schedule()
+        self._write_metadata()
+        self.trainer = Trainer._of(self.model, self.options)
+        self.observes = lib.dpx_trainer_observes(self.trainer._live)
+        if self.observes & _abi.OBSERVES_METRIC and (val is None or not self.options.metrics()):
+            raise InvalidArgument("lr_schedule plateau follows the metric of evaluations: give val and metric")
+        self.epoch = self.batch = self.step = 0
+        self.evaluated = -1
+        self.rows: list[Row] = []
+        self.early = False
+        self.between = True     # no batch was accumulated after the last step
+        self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
+        self._open_folder()
+
+    def _take_options(self, model: Any, options: dict[str, Any]) -> None:
         for name in options:
             if name not in OPTIONS and name != "class_weights":
                 raise unknown("option", name, [*OPTIONS, *_OWN])
@@ -116,13 +154,16 @@ class _Loop:
             self.options.set(name, value)
         if self.options["loss"] == "none" and not self.options["criterion"]:
             raise InvalidArgument("loss is missing: what training minimises, such as loss=\"cross-entropy\"")
-        feed = Feed(model, self.options)
+
+    def _open_data(self, data: Any, val: Any) -> None:
+        feed, shuffle = Feed(self.model, self.options), self.settings.shuffle
         self.data, self.val = open_data(feed, data, "data"), None
         if isinstance(self.data, ArrayData) and not self.options["batch_size"]:
             self.options.set("batch_size", 32)
         self.batch_size = int(self.options["batch_size"] or 32)
         if isinstance(self.data, ArrayData):
-            self.data.shuffle, self.data.drop_last, self.data.seed = shuffle, drop_last, int(self.options["seed"])
+            self.data.shuffle, self.data.drop_last = shuffle, self.settings.drop_last
+            self.data.seed = int(self.options["seed"])
             if shuffle or self.data.samples > self.batch_size:
                 feed.keep_order(self.data.samples)
             self.data.settle(self.batch_size)
@@ -132,30 +173,12 @@ class _Loop:
                 if self.val.samples > self.batch_size:
                     feed.keep_order(self.val.samples)
                 self.val.batch_size = self.batch_size
+
+    def _count(self) -> None:
+        """Epochs and steps, and the options that follow from them."""
+        epochs, steps = self.settings.epochs, self.settings.steps
         self.accumulate = int(self.options["accumulate"])
         self.across = self.options["accumulate_across_epochs"] == "true"
-        self._count(epochs, steps, drop_last)
-        self.monitor = Monitor(self.options, monitor, val is not None)
-        self._lead_schedule()
-        self._write_metadata()
-        self.trainer = Trainer._of(model, self.options)
-        self.observes = lib.dpx_trainer_observes(self.trainer._live)
-        if self.observes & _abi.OBSERVES_METRIC and (val is None or not self.options.metrics()):
-            raise InvalidArgument("lr_schedule plateau follows the metric of evaluations: give val and metric")
-        self.epoch = self.batch = self.step = 0
-        self.evaluated = -1
-        self.rows: list[Row] = []
-        self.eval_every: int | None = None
-        self.patience: int | None = None
-        self.on_step: Callable[[StepResult], Any] | None = None
-        self.progress = Progress(False)
-        self.change: Callable[[dict[str, Any], np.random.Generator], Any] | None = None
-        self.early = False
-        self.between = True     # no batch was accumulated after the last step
-        self.sums = [0.0, 0.0, 0.0, 0.0]    # loss and weight of the epoch; and since the metrics of training were read
-
-    def _count(self, epochs: int | None, steps: int | None, drop_last: bool) -> None:
-        """Epochs and steps, and the options that follow from them."""
         if isinstance(self.data, StreamData) and self.data.once and (epochs or 1) > 1:
             raise InvalidArgument("data is a generator, which gives one epoch: pass an iterable that can begin again")
         each = len(self.data)
@@ -174,7 +197,7 @@ class _Loop:
         self.epochs, self.steps = epochs or 2**62, steps or 2**62
         if steps:
             self.options.set("total_steps", steps)
-        if isinstance(self.data, ArrayData) and not drop_last and self.steps * self.accumulate >= each:
+        if isinstance(self.data, ArrayData) and not self.settings.drop_last and self.steps * self.accumulate >= each:
             self.options.set("samples", self.data.samples)
 
     def _lead_schedule(self) -> None:
@@ -196,14 +219,14 @@ class _Loop:
 
     # ---- folder and checkpoints ----
 
-    def open_folder(self, out: Any, resume: bool, every: int | None, keep: int) -> None:
+    def _open_folder(self) -> None:
+        out = self.settings.out
         self.folder, self.held = run_folder(out)
         self.checkpoints = self.folder / "checkpoints" if out is not None else None
-        self.every, self.keep = every, keep
-        if (every or resume) and out is None:
+        if (self.settings.checkpoint_every or self.settings.resume) and out is None:
             raise InvalidArgument("resume and checkpoint_every need out, the folder of the checkpoints")
         kept = self._kept()
-        if kept and not resume:
+        if kept and not self.settings.resume:
             raise InvalidArgument(f"{self.folder}: has the checkpoints of a run: give resume=True, or another folder")
         if kept and self.checkpoints:
             self._resume(self.checkpoints)
@@ -236,7 +259,7 @@ class _Loop:
             if isinstance(e, InvalidArgument):
                 raise
             raise InvalidArgument(f"{self.folder}: its checkpoint is not of dpexec.train") from None
-        self.early = bool(self.patience) and self.monitor.since >= (self.patience or 0)
+        self.early = self._has_no_patience()
         log.info("continues from step %d", self.step)
 
     def save(self) -> None:
@@ -248,7 +271,7 @@ class _Loop:
         History(self.rows).write(self.folder / "metrics.jsonl")
         if self.step not in self._kept():
             self.trainer.save(self.checkpoints, json.dumps(note))
-        for step in self._kept()[: -self.keep]:
+        for step in self._kept()[: -self.settings.keep]:
             if step != self.monitor.step:
                 check(lib.dpx_checkpoint_remove(os.fsencode(self.checkpoints), step))
 
@@ -283,14 +306,14 @@ class _Loop:
 
     def _changed(self, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The batches as the function of `augment` gives them; its numbers are the same after resuming."""
-        if not self.change:
+        if not self.settings.change:
             yield from batches
             return
         feed = self.trainer._feed
         for k, batch in enumerate(batches, self.batch):
             draw = np.random.default_rng([int(self.options["seed"]), self.epoch, k])
             own = {name: x.copy() for name, x in batch.items()}
-            yield feed.converted(feed.named(self.change(own, draw)))
+            yield feed.converted(feed.named(self.settings.change(own, draw)))
 
     def _stop_if(self, interrupted: bool) -> None:
         """Ends an interrupted run with a checkpoint, if it is between two steps."""
@@ -312,15 +335,15 @@ class _Loop:
         if own:
             self.rows[-1]["log"] = own
         self._show(f"loss {r.loss:.4g}")
-        if self.on_step:
-            self.on_step(r)
+        if self.settings.on_step:
+            self.settings.on_step(r)
         if not math.isfinite(r.loss):
             raise InvalidArgument(f"the loss of step {r.step} is {r.loss}: look for bad numbers in the data or a batch "
                                   "without a label that counts, lower lr, or give clip_norm")
         self.sums = [x + y for x, y in zip(self.sums, (r.loss_sum, r.loss_weight) * 2)]
-        if self.eval_every and self.step % self.eval_every == 0:
+        if self.settings.eval_every and self.step % self.settings.eval_every == 0:
             self._evaluate(observe=True)
-        if self.every and self.step % self.every == 0:
+        if self.settings.checkpoint_every and self.step % self.settings.checkpoint_every == 0:
             self.save()
         return True
 
@@ -338,18 +361,21 @@ class _Loop:
         self.trainer.end_epoch()
         if self.val is None and self.observes and (total or weight):
             check(lib.dpx_trainer_observe(self.trainer._live, total / weight if weight else total, math.nan))
-        if not self.eval_every:
+        if not self.settings.eval_every:
             row |= self._evaluate(observe=True, save=not within)
         text = ", ".join(f"{k.replace('_', ' ', 1)} {v:.5g}" for k, v in row.items()
                          if isinstance(v, (int, float)) and k != "step")
         log.info("epoch %d%s: %s", self.epoch, f"/{self.epochs}" if self.epochs < 2**62 else "", text)
         self._show(text, last=True)
 
+    def _has_no_patience(self) -> bool:
+        return self.settings.patience is not None and self.monitor.since >= self.settings.patience
+
     def _show(self, text: str, last: bool = False) -> None:
         of = f"/{self.steps}" if self.steps < 2**62 else ""
         epoch = min(self.epoch + 1, self.epochs)
         epochs = f", epoch {epoch}/{self.epochs}" if self.epochs < 2**62 else ""
-        self.progress.show(self.step / self.steps if of else -1, f"step {self.step}{of}{epochs}: {text}", last)
+        self.settings.progress.show(self.step / self.steps if of else -1, f"step {self.step}{of}{epochs}: {text}", last)
 
     def _evaluate(self, observe: bool, save: bool = True) -> Row:
         if self.val is None or self.evaluated == self.step:
@@ -364,7 +390,7 @@ class _Loop:
                                           found.get(self.monitor.metric, math.nan)))
         if self.monitor.take(found, self.step, self.epoch):
             self.trainer.export(self.folder / "best.onnx")
-        self.early = bool(self.patience) and self.monitor.since >= (self.patience or 0)
+        self.early = self._has_no_patience()
         return row
 
 
