@@ -65,8 +65,9 @@ class Trainer(Handle):
         trainer.export("trained.onnx")
 
     model: a path, a Model, or what Model takes.  options: the engine's, by keyword (dpexec.OPTIONS lists them;
-    `dpexec train --help` says what they do): the flag --batch-size is batch_size=32, a flag without a value is True, and
-    an option that repeats takes a list.  class_weights is a vector of floats.  Without a loss the trainer only predicts.
+    `dpexec train --help` says what they do): the flag --batch-size is batch_size=32, a flag without a value is True,
+    and an option that repeats takes a list.  class_weights is a vector of floats.  Without a loss the trainer only
+    predicts.
 
     Arrays have the model's shapes, with the samples along the model's batch axis (axis 0, in most models).  They may be
     NumPy arrays, lists, or tensors in host memory with __dlpack__ (torch, JAX).  Numbers are converted where nothing is
