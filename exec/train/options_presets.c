@@ -1,10 +1,11 @@
-/* The table of presets: the default that one option gives to another.  The order in which options are set does not
- * matter. */
+/* Presets: the default that one option gives to another, by a table, and by the definitions of optimizers.  The order
+ * in which options are set does not matter. */
 #include "exec/train/options_presets.h"
 
 #include <string.h>
 
 #include "exec/train/options_store.h"
+#include "graph/recipes/optimizer.h"
 #include "passes/options/step.h"
 
 #define NOT_NONE "*" /* any value but "none" */
@@ -18,13 +19,6 @@ static const struct Preset {
     { "compat", NOT_NONE, "lr", "0.01" },
     { "compat", NOT_NONE, "momentum", "0" },
     { "compat", NOT_NONE, "weight-decay", "0" },
-    { "optimizer", "adam", "lr", "0.001" },
-    { "optimizer", "adamw", "lr", "0.001" },
-    { "optimizer", "lion", "lr", "0.0001" },
-    { "optimizer", "muon", "lr", "0.001" },
-    { "optimizer", "schedule-free-adamw", "lr", "0.0025" },
-    { "optimizer", "schedule-free-adamw", "eval-weights", "ema" },
-    { "optimizer", "schedule-free-adamw", "export-weights", "ema" },
     { "compat", "dp", "split", "chunk" },
     { "compat", "dp", "bn", "local" },
     { "compat", "ddp", "bn", "local" },
@@ -57,9 +51,35 @@ static bool is_plain(const struct Preset *p)
     return !strcmp(p->option, "plain-defaults") || (p->value && !strcmp(p->value, NOT_NONE));
 }
 
-bool options_have_presets(const char *name)
+/* ---- those of optimizers, which come behind the table ---- */
+
+static const char *const of_optimizer[] = { "lr", "eval-weights", "export-weights" };
+enum { N_OF_OPTIMIZER = sizeof of_optimizer / sizeof *of_optimizer };
+
+static bool is_of_optimizer(const char *option)
 {
     bool any = false;
+
+    for (int i = 0; i < N_OF_OPTIMIZER; i++)
+        any |= !strcmp(of_optimizer[i], option);
+    return any;
+}
+
+/* What the optimizer gives to one of these options; NULL: nothing. */
+static const char *optimizer_default(const char *optimizer, const char *option)
+{
+    const OptimizerDef *def = (const OptimizerDef *)(const void *)recipe_find(optimizer_list, optimizer);
+
+    if (!def || !is_of_optimizer(option))
+        return NULL;
+    return !strcmp(option, "lr") ? def->lr : def->averages ? "ema" : NULL;
+}
+
+/* ---- both ---- */
+
+bool options_have_presets(const char *name)
+{
+    bool any = !strcmp(name, "optimizer");
 
     for (int i = 0; i < N_PRESETS; i++)
         any |= !strcmp(presets[i].option, name);
@@ -78,16 +98,21 @@ const char *options_preset_flags(const Options *o)
 
 const char *options_unset(const Options *o, const Setting *s)
 {
+    const char *to;
+
     for (int i = 0; i < N_PRESETS; i++)
         if (!strcmp(presets[i].of, s->name) && holds(o, &presets[i]))
             return presets[i].to;
-    return s->fallback;
+    to = is_of_optimizer(s->name) ? optimizer_default(options_get(o, "optimizer"), s->name) : NULL;
+    return to ? to : s->fallback;
 }
 
 const char *options_preset_default(const char *option, const char *choice, const Setting *s)
 {
-    bool any = false;
+    bool any = !strcmp(option, "optimizer") && is_of_optimizer(s->name);
 
+    if (any && optimizer_default(choice, s->name))
+        return optimizer_default(choice, s->name);
     for (int i = 0; i < N_PRESETS; i++)
         if (!strcmp(presets[i].option, option) && !strcmp(presets[i].of, s->name)) {
             any = true;
@@ -117,14 +142,20 @@ static Status list_compat(Options *o)
     return (stored_step(o)->in_force = list) ? ST_OK : FAIL_NOMEM();
 }
 
+/* Sets an option, unless it is given, to what it is by the others. */
+static Status take_preset(Options *o, const char *option, const Setting *(*find)(const char *name))
+{
+    const Setting *s = options_given(o, option) ? NULL : find(option);
+
+    return s ? setting_set(s, o, o->arena, options_unset(o, s)) : ST_OK; /* a recipe's flags are read with the recipe */
+}
+
 Status options_take_presets(Options *o, const char *name, const Setting *(*find)(const char *name))
 {
     for (int i = 0; i < N_PRESETS; i++)
-        if (!strcmp(presets[i].option, name) && !options_given(o, presets[i].of)) {
-            const Setting *s = find(presets[i].of);
-
-            if (s) /* flags of recipes are read with their recipe */
-                TRY(setting_set(s, o, o->arena, options_unset(o, s)));
-        }
+        if (!strcmp(presets[i].option, name))
+            TRY(take_preset(o, presets[i].of, find));
+    for (int i = 0; i < N_OF_OPTIMIZER && !strcmp(name, "optimizer"); i++)
+        TRY(take_preset(o, of_optimizer[i], find));
     return list_compat(o);
 }

@@ -63,9 +63,10 @@ typedef struct {
         void (*formula)(UpdateRule *f, const void *settings);
     } matrix;
     const char
-        *others;   /* its rule for matrices is for hidden ones (Value.matrix); all others are updated by this one */
-    bool of_file;  /* no formula: the model's own updates are used (Value.next) */
-    bool averages; /* keeps state PARAM.ema, which evaluations and exports use in place of PARAM */
+        *others;    /* its rule for matrices is for hidden ones (Value.matrix); all others are updated by this one */
+    const char *lr; /* the learning rate where none is given; NULL: that of all */
+    bool of_file;   /* no formula: the model's own updates are used (Value.next) */
+    bool averages;  /* keeps state PARAM.ema, which evaluations and exports use in place of PARAM */
 } OptimizerDef;
 
 #define DEFINE_OPTIMIZER(ident, ...) const OptimizerDef optimizer_##ident = { __VA_ARGS__ }

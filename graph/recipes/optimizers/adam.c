@@ -61,10 +61,10 @@ DEFINE_OPTIMIZER(adam,
                              .help = "moments of the gradient, corrected for their start",
                              .flags = FLAGS("0", "L2 term in the gradient"),
                              RECIPE_SETTINGS(Adam) },
-                 .formula = adam_formula);
+                 .formula = adam_formula, .lr = "0.001");
 DEFINE_OPTIMIZER(adamw,
                  .recipe = { .name = "adamw",
                              .help = "adam with decoupled weight decay",
                              .flags = FLAGS("0.01", "decoupled decay"),
                              RECIPE_SETTINGS(Adam) },
-                 .formula = adamw_formula);
+                 .formula = adamw_formula, .lr = "0.001");

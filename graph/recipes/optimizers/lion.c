@@ -34,4 +34,4 @@ DEFINE_OPTIMIZER(lion,
                              .help = "the sign of a momentum; decoupled weight decay",
                              .flags = flags,
                              RECIPE_SETTINGS(Lion) },
-                 .formula = lion_formula);
+                 .formula = lion_formula, .lr = "0.0001");

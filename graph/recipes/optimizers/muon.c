@@ -147,4 +147,5 @@ DEFINE_OPTIMIZER(muon,
                                      "vectors",
                              .flags = flags,
                              RECIPE_SETTINGS(Muon) },
-                 .formula = muon_formula, .others = "adamw", .matrix = { is_hidden, muon_direction, matrix_formula });
+                 .formula = muon_formula, .lr = "0.001", .others = "adamw",
+                 .matrix = { is_hidden, muon_direction, matrix_formula });

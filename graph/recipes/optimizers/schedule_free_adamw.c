@@ -82,4 +82,4 @@ DEFINE_OPTIMIZER(schedule_free_adamw,
                              .help = "adamw that averages its parameters in place of a falling rate",
                              .flags = flags,
                              RECIPE_SETTINGS(ScheduleFree) },
-                 .formula = schedule_free_formula, .averages = true);
+                 .formula = schedule_free_formula, .lr = "0.0025", .averages = true);
