@@ -195,6 +195,12 @@ static void test_replication(void)
     dpx_trainer_free(trainer);
 }
 
+static dpx_status returns_five(void *user, const char *node, int copy, void **context)
+{
+    (void)user, (void)node, (void)copy, (void)context;
+    return (dpx_status)5;
+}
+
 /* Names that match, and calls of functions in front of what is in them. */
 static void test_replication_by_name(void)
 {
@@ -217,6 +223,11 @@ static void test_replication_by_name(void)
     CHECK_STR("ramp 0;ramp 1;ramp 2;", t.text);
     dpx_trainer_free(trainer);
     CU_ASSERT_EQUAL(t.released, 3);
+    if (!CHECK_DPX(own_trainer(&trainer, "function", four, NULL)))
+        return;
+    CHECK_DPX_FAILS(DPX_INTERNAL, "returned 5 at node 'ramp', copy 0, which is no dpx_status",
+                    dpx_trainer_on_replicate(trainer, "ramp", returns_five, NULL, NULL));
+    dpx_trainer_free(trainer);
     if (!CHECK_DPX(own_trainer(&trainer, "function", four, NULL)))
         return;
     CHECK_DPX(bench_step(trainer, 6, &r));
