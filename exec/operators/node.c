@@ -44,6 +44,23 @@ void node_tensor(dpx_tensor *out, const Graph *g, ValueId v)
     out->data = value_const(g, v) ? value_const(g, v)->data : NULL;
 }
 
+Attr *node_attrs_with(Graph *g, const Node *n, const Attr *more)
+{
+    int count = 0, k = 0;
+    Attr *list;
+
+    while (more[count].name)
+        count++;
+    if (!(list = ARENA_NEW(g->arena, Attr, n->n_attr + count + 1)))
+        return NULL;
+    for (int i = 0; i < n->n_attr; i++)
+        if (strncmp(n->attr[i].name, ATTR_OF_ROLES, strlen(ATTR_OF_ROLES)) != 0)
+            list[k++] = n->attr[i];
+    for (int i = 0; i < count; i++)
+        list[k++] = more[i];
+    return list;
+}
+
 /* ---- calls ---- */
 
 Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what)
@@ -60,6 +77,72 @@ Status node_call(dpx_node *node, dpx_node_fn *fn, const char *what)
                     d->domain, (int)st);
     return FAIL((Status)st, "the %s of operator %s of domain %s: %s", what, d->name, d->domain,
                 *node->why ? node->why : status_name((Status)st));
+}
+
+static Status check_sizes(const Node *n, const SharedSizes *s)
+{
+    const Operator *o = node_role(n)->of;
+
+    if ((o->shares && !s->forward.message) || (o->gradient_shares && !s->gradient.message))
+        return FAIL(E_INVALID, "the shape function of operator %s of domain %s sets no %smessage", o->def.name,
+                    o->def.domain, o->shares && !s->forward.message ? "" : "gradient ");
+    return ST_OK;
+}
+
+/* Checks that the next value of a state has its type and shape. */
+static Status check_states(const Graph *g, const Node *n)
+{
+    const RoleDef *r = node_role(n);
+    int out = r->of->def.state_outputs;
+
+    for (int i = 0; i < 8; i++) {
+        const Value *x, *next;
+        char a[SHAPE_TEXT], b[SHAPE_TEXT];
+
+        if (!(r->of->def.state_inputs >> i & 1) || !has_out(n, out++) || !has_in(n, i))
+            continue;
+        x = in_value(g, n, i);
+        next = value(g, n->out[out - 1]);
+        if (x->dtype != next->dtype || !shape_eq(x->shape, next->shape))
+            return FAIL(E_SHAPE,
+                        "the shape function of operator %s of domain %s: output %d is %s%s, the state at "
+                        "input %d %s%s",
+                        r->of->def.name, n->op->domain, out - 1, dtype_name(next->dtype), shape_text(next->shape, a), i,
+                        dtype_name(x->dtype), shape_text(x->shape, b));
+    }
+    return ST_OK;
+}
+
+static Status call_shape(SharedSizes *sizes, Graph *g, Node *n, dpx_tensor *in, bool *set)
+{
+    dpx_node node = {
+        .g = g, .n = n, .role = node_role(n), .infers = g, .set = set, .at = node_slots(n), .in = in, .n_in = n->n_in
+    };
+
+    for (int i = 0; i < n->n_in; i++)
+        node_tensor(&in[i], g, n->in[i]);
+    TRY(node_call(&node, node.role->of->def.shape, "shape function"));
+    TRY(g->status);
+    for (int i = 0; i < n->n_out; i++)
+        if (has_out(n, i) && !set[i])
+            return FAIL(E_SHAPE, "the shape function of operator %s of domain %s sets no output %d",
+                        node.role->of->def.name, n->op->domain, i);
+    TRY(check_states(g, n));
+    if (sizes)
+        *sizes = node.sizes;
+    return check_sizes(n, &node.sizes);
+}
+
+Status node_shape(SharedSizes *sizes, Graph *g, Node *n)
+{
+    Arena *a = arena_create_beside(g->arena);
+    dpx_tensor *in = a ? ARENA_NEW(a, dpx_tensor, n->n_in) : NULL;
+    bool *set = a ? ARENA_NEW(a, bool, n->n_out) : NULL;
+    Status st = in && set ? call_shape(sizes, g, n, in, set) : FAIL_NOMEM();
+
+    if (a)
+        arena_free(a);
+    return status_prefix(st, "%s", node_text(g, n));
 }
 
 dpx_status dpx_node_fail(dpx_node *node, dpx_status status, const char *why)
