@@ -687,7 +687,8 @@ DPX_API dpx_status dpx_trainer_load_from(dpx_trainer *t, dpx_source_fn *read, vo
 typedef struct dpx_predictor dpx_predictor;
 /* A predictor of a model's own weights (trainer NULL), or with a copy of a trainer's present ones; model NULL: the
  * trainer's.  `options` has one device, of which each caller at the same time gets as many threads; NULL: the trainer's
- * options on one processor core.  Options of training have no effect. */
+ * options, else the defaults with what the model was loaded with, on one processor core.  Options of training have no
+ * effect. */
 DPX_API dpx_status dpx_predictor_create(dpx_predictor **out, const dpx_model *model, dpx_trainer *trainer,
                                         const dpx_options *options) DPX_CHECKED;
 /* Frees the predictor.  All calls must have returned; NULL is legal. */
@@ -696,7 +697,7 @@ DPX_API void dpx_predictor_free(dpx_predictor *predictor);
  * for calls under way, and holds back others only while it copies: each prediction is of one set of weights.  In a
  * world all processes call it, each with a predictor of its own; if one cannot, all fail.  DPX_INVALID: a parameter of
  * the trainer is a constant of the predictor, or its states are not known before the first call, which
- * dpx_predictor_warm can make. */
+ * dpx_predictor_warm can make; nothing changes.  After another failure some weights may be new: take them again. */
 DPX_API dpx_status dpx_predictor_take(dpx_predictor *predictor, dpx_trainer *trainer) DPX_CHECKED;
 /* The outputs for a batch of inputs, given as in dpx_run, in evaluation mode: a map from names to tensors, to be freed
  * with dpx_data_free.  The bytes are those of dpx_run on one device of the same kind with one replica.  The first call
