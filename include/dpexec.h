@@ -57,7 +57,7 @@ extern "C" {
 
 /* The version of this header; dpx_version and dpx_version_number tell the library's. */
 #define DPX_VERSION_MAJOR 0
-#define DPX_VERSION_MINOR 1
+#define DPX_VERSION_MINOR 2
 #define DPX_VERSION_PATCH 0
 #define DPX_VERSION_NUMBER (DPX_VERSION_MAJOR * 10000 + DPX_VERSION_MINOR * 100 + DPX_VERSION_PATCH)
 
@@ -84,7 +84,7 @@ typedef enum {
 
 /* The one-line message of this thread's last failure; valid until its next failure. */
 DPX_API const char *dpx_error(void);
-/* The version of the library: as text, "0.1.0", and as DPX_VERSION_NUMBER, 100. */
+/* The version of the library: as text, "1.2.3", and as DPX_VERSION_NUMBER, 10203. */
 DPX_API const char *dpx_version(void);
 DPX_API int dpx_version_number(void);
 /* The name of a status in this header, "DPX_INVALID"; "unknown status" for any other number. */

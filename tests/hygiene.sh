@@ -8,6 +8,7 @@
 #   - every file of the library and the tools begins with what it does;
 #   - files that comments and pages name are there, links of pages lead somewhere, long pages have a table of contents (tests/links.py);
 #   - nothing is in the root of the repository but what is named here;
+#   - the version of include/dpexec.h is that of CHANGELOG.md and debian/changelog;
 #   - what the table of behaviours in docs/reference/semantics.md names is there: files, checks of tests, options, functions;
 #   - include/dpexec.h compiles alone, as C11 and, where there is a compiler for it, as C++;
 #   - every public function has a comment, and its part of the header the rules of errors and threads (docs/c_reference.py);
@@ -101,11 +102,14 @@ check 'bytes of memory are counted by graph/tensor/layout.c' \
     "$(grep -nE '[a-z_]*numel(\([^;]*\))? \* (\([a-z0-9_]+\))?(dtype_size|size\>)|dtype_size\([^;*]*\) \* (\([a-z0-9_]+\))?[a-z_]*numel' \
         $(echo "$library" | grep -v '^graph/tensor/layout.c$'))"
 # What a build or a run leaves there is not for others.
-root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CONTRIBUTING|README)\.md|LICENSE|pyproject\.toml'
-root="$root|bench|cmake|docs|exec|graph|include|kernels|models|passes|python|tests|tools"
+root='\.(ci|clang-format|gitignore|git-blame-ignore-revs)|CMakeLists\.txt|(CHANGELOG|CONTRIBUTING|README|SECURITY)\.md|LICENSE|pyproject\.toml'
+root="$root|bench|cmake|debian|docs|exec|graph|include|kernels|models|passes|python|tests|tools"
 check 'the root of the repository holds what is named in tests/hygiene.sh' \
     "$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$root")"
 check 'a commit has a subject `scope: imperative` of at most 70 characters' "$(tests/subjects.sh)"
+version=$(awk '/^#define DPX_VERSION_(MAJOR|MINOR|PATCH) / { printf "%s%s", dot, $3; dot = "." }' include/dpexec.h)
+check "CHANGELOG.md and debian/changelog begin with the version of include/dpexec.h, $version" \
+    "$(grep -m1 '^## ' CHANGELOG.md | grep -vE "^## $version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$"; head -1 debian/changelog | grep -v "^dpexec ($version)")"
 # Words in capitals stand for any: graph/ops/FAMILY.c.
 check 'comments and pages name files that are there' "$(git grep -ohE \
     '(^|[^a-zA-Z0-9_/.$*-])(graph|passes|exec|kernels|tools|tests|models|cmake|docs|bench|include)/[a-z0-9_/-]+\.(c|h|cpp|cu|cuh|inc|py|sh|md|txt|cmake)\>' \
