@@ -157,5 +157,5 @@ add_library(dpexec_nodriver MODULE kernels/cuda/plugin/nodriver/nodriver.c)
 target_link_options(dpexec_nodriver PRIVATE -Wl,-soname,libcuda.so.1)
 add_dependencies(dpexec_cuda dpexec_nodriver)
 
-# Where the engine looks for them: beside libdpexec.so.
-install(TARGETS dpexec_cuda dpexec_nodriver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Where the engine looks for them: in the folder dpexec beside libdpexec.so.
+install(TARGETS dpexec_cuda dpexec_nodriver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dpexec)

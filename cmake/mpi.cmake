@@ -33,7 +33,7 @@ function(mpi_plugin library show_compile show_link)
     if(NOT DPX_SANITIZE)
         target_link_options(dpexec_${library} PRIVATE -Wl,--no-undefined)
     endif()
-    install(TARGETS dpexec_${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})   # beside libdpexec.so
+    install(TARGETS dpexec_${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dpexec)
     message(STATUS "MPI plug-in ${library}: ${DPX_MPICC_${name}}")
 endfunction()
 mpi_plugin(openmpi --showme:compile --showme:link)

@@ -51,9 +51,12 @@ static bool own_folder(char out[PATH_MAX])
     return true;
 }
 
+enum { MOST_FOLDERS = 5 };
+
 /* Lists the folders in which plug-ins are looked for; returns their number. */
-static int list_folders(char out[3][PATH_MAX])
+static int list_folders(char out[MOST_FOLDERS][PATH_MAX])
 {
+    const int most = (int)(PATH_MAX - sizeof DPX_LIBDIR - sizeof "/..//dpexec");
     const char *given = getenv("DPEXEC_PLUGIN_DIR");
     char own[PATH_MAX];
     int n = 0;
@@ -62,7 +65,9 @@ static int list_folders(char out[3][PATH_MAX])
         snprintf(out[n++], PATH_MAX, "%s", given);
     if (own_folder(own)) {
         snprintf(out[n++], PATH_MAX, "%s", own);
-        snprintf(out[n++], PATH_MAX, "%.*s/../%s", (int)(PATH_MAX - sizeof DPX_LIBDIR - 8), own, DPX_LIBDIR);
+        snprintf(out[n++], PATH_MAX, "%.*s/dpexec", most, own);
+        snprintf(out[n++], PATH_MAX, "%.*s/../%s", most, own, DPX_LIBDIR);
+        snprintf(out[n++], PATH_MAX, "%.*s/../%s/dpexec", most, own, DPX_LIBDIR);
     }
     return n;
 }
@@ -78,7 +83,7 @@ Status plugin_load(const void **table, const Plugin *p)
 
     if (named && *named)
         return load(table, p, named);
-    if (!(folder = malloc(3 * sizeof *folder)))
+    if (!(folder = malloc(MOST_FOLDERS * sizeof *folder)))
         return FAIL_NOMEM();
     for (int i = 0, n = list_folders(folder); i < n && !found; i++) {
         snprintf(path, sizeof path, "%s/%s", folder[i], p->file);

@@ -17,8 +17,9 @@ typedef const void *PluginEntry(void); /* returns the table; NULL: this version 
 
 /* Loads the plug-in, at the first call of the process; it is never unloaded.  The first of these is taken: the file
  * that the variable names (then no other is tried), the file in folder $DPEXEC_PLUGIN_DIR, in the folder of this
- * library or program, in the library folder of the same installation.  E_DEVICE lists the folders, or says why the file
- * cannot be loaded (a library that it needs is missing, another version). */
+ * library or program, in the library folder of the same installation, or in a folder `dpexec` of one of these two.
+ * E_DEVICE lists the folders, or says why the file cannot be loaded (a library that it needs is missing, another
+ * version). */
 Status plugin_load(const void **table, const Plugin *p) CHECKED;
 
 #endif
