@@ -1,5 +1,6 @@
 # The shared library libdpexec and all that `cmake --install` puts in place: the header, a pkg-config file, a CMake package
-# (find_package(dpexec), dpexec::dpexec) and the tools.  Only what include/dpexec.h declares is visible in the library.
+# (find_package(dpexec), dpexec::dpexec), the tools, their completions and man pages, licences and examples.  Only what
+# include/dpexec.h declares is visible in the library.  The target `uninstall` removes it.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -22,7 +23,7 @@ if(NOT DPX_SANITIZE)
         COMMAND ${CMAKE_LINKER} -r -o ${CMAKE_BINARY_DIR}/dpexec_static.o --whole-archive $<TARGET_FILE:core> $<TARGET_FILE:onnx_proto>
         COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${CMAKE_BINARY_DIR}/dpexec_static.o
         COMMAND ${CMAKE_COMMAND} -E rm -f ${static}
-        COMMAND ${CMAKE_AR} rcs ${static} ${CMAKE_BINARY_DIR}/dpexec_static.o
+        COMMAND ${CMAKE_AR} rcsD ${static} ${CMAKE_BINARY_DIR}/dpexec_static.o
         COMMAND ${CMAKE_COMMAND} -E rm -f ${CMAKE_BINARY_DIR}/dpexec_static.o)
     add_custom_target(static ALL DEPENDS ${static})
     install(FILES ${static} DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -37,6 +38,15 @@ list(JOIN private_libraries " " private_libraries)
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_world.h include/dpexec_data.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+# The licence, what changed, and the programs of docs/example with the model that they train.
+install(FILES LICENSE CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/example/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES models/mlp.onnx DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+
+# cmake --build BUILD --target uninstall: the files that the last `cmake --install BUILD` put in place.
+add_custom_target(uninstall VERBATIM COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
+    -P ${CMAKE_SOURCE_DIR}/cmake/uninstall.cmake)
 
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)
@@ -60,7 +70,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake C
 install(FILES ${CMAKE_BINARY_DIR}/dpexecConfigVersion.cmake DESTINATION ${cmake_dir})
 
 # Man pages, which the tools write of themselves: they are never behind the options.
-if(NOT DPX_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+if(NOT DPX_FUZZ AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
     set(man_pages)
     function(add_man_page page)
         add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/${page}.1
