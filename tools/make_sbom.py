@@ -136,13 +136,14 @@ def document(build, folder):
     unknown = set()
     for name, path in built_files(build, folder):
         files.append(file_entry(name, path))
-        for library, where in needed(path):
-            stem = library.split(".so")[0]
-            if stem in ("libdpexec",) or stem not in LIBRARIES:
-                unknown |= {library} - {"libdpexec.so.0"}
-                continue
-            packages.setdefault(LIBRARIES[stem][0], package(*LIBRARIES[stem], where))
-            relations.append((files[-1]["SPDXID"], "DYNAMIC_LINK", spdx_id(LIBRARIES[stem][0])))
+        libraries = needed(path)
+        unknown |= {name for name, _ in libraries if not name.startswith("libdpexec.so") and name.split(".so")[0] not in LIBRARIES}
+        if unknown:
+            continue
+        for project, *rest in ((*LIBRARIES[n.split(".so")[0]], where) for n, where in libraries if not n.startswith("libdpexec.so")):
+            if project not in packages:      # dpkg-query is slow
+                packages[project] = package(project, *rest)
+            relations.append((files[-1]["SPDXID"], "DYNAMIC_LINK", spdx_id(project)))
     if unknown:
         sys.exit(f"tools/make_sbom.py: LIBRARIES has no line for {', '.join(sorted(unknown))}")
     if not files:
