@@ -274,7 +274,7 @@ static void parse_flag(Args *a, int argc, char **argv, int *i, int dashes, Probl
         return;
     }
     if (is_option && option.derived)
-        problems_add(wrong, "--%s is not given but derived: %s", name, option.help);
+        problems_add(wrong, "--%s cannot be given, dpexec derives it: %s", name, option.help);
     takes_value = flag ? flag->metavar && !listing : option.metavar != NULL;
     if (takes_value && !value) {
         if (*i + 1 >= argc) {
@@ -327,6 +327,21 @@ static Status check_topic(const Args *a)
                 groups);
 }
 
+/* Reports a flag of the command that `launch` starts, where `--` is missing before that command. */
+static bool lacks_separator(const Args *a, const char *flag, Problems *wrong)
+{
+    char name[80];
+    bool takes_value;
+
+    flag += strspn(flag, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(flag, "="), flag);
+    if (!a->n_positional || !strstr(a->command->synopsis, " -- ") || args_known(a->command, name, &takes_value))
+        return false;
+    problems_add(wrong, "-- is missing before the command: dpexec %s ... -- %s ...", a->command->name,
+                 a->positional[0]);
+    return true;
+}
+
 Status args_parse(Args *out, const Command *c, int argc, char **argv)
 {
     Args a = { .command = c };
@@ -350,6 +365,8 @@ Status args_parse(Args *out, const Command *c, int argc, char **argv)
             a.debug = true;
         else if (!flags_end && !strcmp(argv[i], "--"))
             flags_end = true;
+        else if (!flags_end && argv[i][0] == '-' && argv[i][1] && lacks_separator(&a, argv[i], &wrong))
+            break;
         else if (!flags_end && argv[i][0] == '-' && argv[i][1])
             parse_flag(&a, argc, argv, &i, argv[i][1] == '-' ? 2 : 1, &wrong);
         else

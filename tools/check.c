@@ -18,7 +18,7 @@
 #include "tools/progress.h"
 
 static const Flag flags[] = {
-    { "interpreter", NULL, "run node by node with the reference kernels, instead of as dpexec run does" },
+    { "interpreter", NULL, "run node by node with the reference kernels, not as dpexec run does" },
     { "json", "FILE", "write the result of each folder" },
     { "timeout", "N", "seconds for each folder [60]" },
     { "verbose", NULL, "print a line for every folder, not only for failures" },
@@ -103,9 +103,10 @@ static Status find_all(Checks *c)
         snprintf(path, sizeof path, "%.*s", (int)len, c->args->positional[i]);
         TRY(find_folders(c, path, 0));
         if (c->n == before)
-            return FAIL(E_INVALID,
-                        "%s: expected a folder with model.onnx and test_data_set_0, or folders of such, found none",
-                        path);
+            return FAIL(
+                E_INVALID,
+                "%s: expected a folder with model.onnx and test_data_set_0, or a folder of such folders, found neither",
+                path);
     }
     return ST_OK;
 }

@@ -14,9 +14,9 @@
 static const Flag flags[] = {
     { "data", "SRC", "data to evaluate on" },
     SOURCE_FLAGS,
-    { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: those of the run" },
+    { "class-weights", "FILE.npy", "weight of each class in the loss; balanced: those of the run" },
     SEQUENCE_FLAGS,
-    { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
+    { "at", "best|last|STEP", "which model of a run, where MODEL.onnx is its folder [best, if there is one]" },
     { "resume", "DIR", "take the state of the newest checkpoint of the run in DIR" },
     { "predictions", "DIR", "write the predictions for all samples to this folder, OUTPUT.npy each; needs no --loss" },
     { "verbose", NULL, "print also how the model is divided over devices, input by input" },
@@ -60,11 +60,11 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
         findings_add(&missing, feed_check_source(a, "data"));
     TRY(findings_fail(&missing));
     if (!has_loss(a) && dpx_metric_at(a->options, 0).name)
-        return FAIL(E_INVALID, "--metric %s goes with a --loss", metrics_names(text, a->options));
+        return FAIL(E_INVALID, "--metric %s needs --loss", metrics_names(text, a->options));
     if (args_has(a, "predictions"))
         TRY(args_join_outputs(a, "--predictions puts outputs together"));
     if (!has_loss(a) && !args_has(a, "predictions"))
-        return FAIL(E_INVALID, "give --loss KIND, which is measured, or --predictions DIR");
+        return FAIL(E_INVALID, "give --loss KIND to measure, or --predictions DIR to write predictions");
     if (!*dpx_options_get(a->options, "batch-size"))
         TRY((Status)dpx_options_set(a->options, "batch-size", "32"));
     batch_size = strtoll(dpx_options_get(a->options, "batch-size"), NULL, 10);
@@ -94,8 +94,8 @@ static Status eval_run(const Args *a, dpx_model **model, dpx_trainer **trainer, 
     metrics_write(&w, "eval", &e.metrics, feed->data);
     if (has_loss(a) && !feed->lacks && !isfinite(e.loss))
         progress_line(progress,
-                      "dpexec: warning: the loss is %g, which JSON has as null: look for bad numbers in --data "
-                      "or the model, or labels of which none counts",
+                      "dpexec: warning: the loss is %g (null in the JSON): look for NaN or infinite values in --data "
+                      "or the model, or for data whose labels are all ignored",
                       e.loss);
     json_write_log(&w, "eval_log", e.metrics.log, e.metrics.n_log);
     json_write_int(&w, "samples", e.samples);

@@ -6,9 +6,10 @@
 #include "tools/stored_args.h"
 
 static const Flag flags[] = {
-    { "at", "best|last|STEP", "which checkpoint: the best one's, the newest, or of a step [best, if there is one]" },
+    { "at", "best|last|STEP",
+      "which checkpoint: the best model's, the newest, or that of a step [best, if there is one]" },
     { "export-preprocess", NULL,
-      "join the preprocessing in front: the file takes bytes of images, or raw columns of a table" },
+      "put the preprocessing in front: the file takes images as bytes, or raw columns of a table" },
     { "o", "FILE.onnx", "the file to write" },
     { NULL, NULL, NULL },
 };

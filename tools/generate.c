@@ -12,16 +12,16 @@
 enum { LEAST_WINDOW = 16 };
 
 static const Flag flags[] = {
-    { "prompt", "TEXT", "the text that is written on [a line's end]" },
+    { "prompt", "TEXT", "text to continue [a line's end]" },
     { "tokens", "N", "tokens to write [200]" },
-    { "temperature", "X", "scores are divided by it; 0: always the likeliest token [0.8]" },
+    { "temperature", "X", "divisor of the scores; larger: more random; 0: always the likeliest token [0.8]" },
     { "top-k", "N", "draw among the N likeliest tokens [all]" },
     { "top-p", "X", "draw among the likeliest tokens whose probabilities add up to X [1]" },
-    { "sample-seed", "N", "another text [0]" },
-    { "tokenizer", "FILE.json|bytes", "how texts become tokens [as the run was trained; else bytes]" },
+    { "sample-seed", "N", "seed of the drawn tokens: each gives another text [0]" },
+    { "tokenizer", "FILE.json|bytes", "how texts become tokens [the training run's, else bytes]" },
     { "window", "N",
-      "tokens that the model sees at once, where its input leaves that open [by the file, or up to 1024]" },
-    { "at", "best|last|STEP", "of a run's folder in place of MODEL.onnx: which model [best, if there is one]" },
+      "tokens that the model sees at once, where its input leaves their number open [the file's, or up to 1024]" },
+    { "at", "best|last|STEP", "which model of a run, where MODEL.onnx is its folder [best, if there is one]" },
     { "quiet", NULL, "print nothing but the text" },
     { NULL, NULL, NULL },
 };

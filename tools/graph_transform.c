@@ -21,35 +21,36 @@
 #include "tools/standard_streams.h"
 
 static const Flag flags[] = {
-    { "until", "PASS", "stop after this pass, NAME:2 the second of its name [all of them]" },
+    { "until", "PASS", "stop after this pass; NAME:2: after the second pass of that name [all passes]" },
     { "o", "FILE",
-      "write the graph to FILE.txt, .onnx, .json, or as a picture to .svg, .html or .dot; text to a device or pipe "
+      "write the graph to FILE.txt, .onnx or .json, or as a picture to .svg, .html or .dot; devices and pipes get text "
       "[text to standard output]" },
     { "report", NULL,
-      "print devices, phases, replicas, what was split and found, collectives, what is trained; last the passes with "
+      "print devices, phases, replicas, split inputs, notes, collectives and trained tensors; then the passes with "
       "nodes, seconds and memory" },
     { "parameters", "[=FILE]",
-      "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names one a "
-      "line, or a .safetensors)" },
-    { "summary", NULL, "print the layers of the model: outputs, parameters, FLOPs; for a batch of 1, or --batch-size" },
-    { "depth", "N", "with --summary: components of a layer's name, \"layer1.0\" has two [all]" },
+      "print which tensors are trained, and why; =FILE: train those that FILE names, as in a run (names, one per line, "
+      "or a .safetensors)" },
+    { "summary", NULL,
+      "print the layers of the model with their outputs, parameters and FLOPs, for a batch of 1 or --batch-size" },
+    { "depth", "N", "with --summary: components of a layer's name to show; \"layer1.0\" has two [all]" },
     { "json", NULL, "the report, or the table of --parameters, --summary or --simulate, as JSON" },
     { "verify", NULL, "run the partitioned and the unpartitioned graph on a random batch in float64 and compare" },
     { "simulate", "CLUSTER.json",
-      "print what a step takes on the devices of a cluster: time, memory, bytes by link (docs/reference/simulate.md)" },
+      "print the time, memory and bytes per link of a step on the devices of a cluster (docs/reference/simulate.md)" },
     { "rates", "TRACE.json", "with --simulate: take the device's rates from a --trace of the step on one device" },
-    { "expand", NULL, "with --simulate: plan every device instead of one of each kind; for at most 64" },
-    { "training-info", NULL, "with -o FILE.onnx: the model, and this training of it as its training_info" },
+    { "expand", NULL, "with --simulate: plan every device, at most 64, instead of one of each kind" },
+    { "training-info", NULL, "with -o FILE.onnx: write the model with this training as its training_info" },
     { "standard", NULL,
-      "with --loss and -o FILE.onnx: the step of one replica in operators of ai.onnx alone, for other runtimes and "
-      "batches of any size, or that of --batch-size (docs/reference/standard.md)" },
+      "with --loss and -o FILE.onnx: write the step of one replica in operators of ai.onnx alone, for other runtimes; "
+      "for batches of any size, or of --batch-size (docs/reference/standard.md)" },
     { "gradient-of", "OUTPUT",
-      "with --with-respect-to and -o FILE.onnx: the model and gradients of this output of it, in operators of ai.onnx "
+      "with --with-respect-to and -o FILE.onnx: write the model and gradients of this output, in operators of ai.onnx "
       "alone (docs/reference/standard.md)" },
     { "with-respect-to", "NAME,...", "inputs or parameters to differentiate by" },
     { "next-token", "WINDOW",
-      "the step of dpexec generate: the next token of a text of at most WINDOW, keys and values of the others in "
-      "states" },
+      "the step of dpexec generate: predicts the next token of a text of at most WINDOW tokens; states hold the keys "
+      "and values of the tokens before it" },
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the ONNX operators that models may use, as JSON with --json" },
@@ -158,11 +159,12 @@ static Status fail_verify(const Verify *v, const Options *o)
             if (!strcmp(options_at(i).name, inexact_options[k]) &&
                 strcmp(options_get(o, inexact_options[k]), options_at(i).fallback))
                 problems_add(&meant, "--%s %s", inexact_options[k], options_get(o, inexact_options[k]));
-    TRY(problems_fail(&meant, E_UNSUPPORTED,
-                      "'%s' of the partitioned graph differs by %.3g from what one replica computes, as is meant by",
-                      v->row[0].name, v->row[0].difference));
+    TRY(problems_fail(
+        &meant, E_UNSUPPORTED,
+        "'%s' of the partitioned graph differs by %.3g from what one replica computes, as these options intend",
+        v->row[0].name, v->row[0].difference));
     return FAIL(E_INTERNAL,
-                "'%s' of the partitioned graph differs by %.3g, %.3g times what rounding does (at most %.0f times)",
+                "'%s' of the partitioned graph differs by %.3g, %.3g times the rounding error (at most %.0f times)",
                 v->row[0].name, v->row[0].difference, v->times, VERIFY_TIMES);
 }
 
@@ -244,9 +246,9 @@ static Status no_size_fits(Status st, const Graph *model)
         if (!shape_known(v->shape))
             problems_add(&open, "'%s' %s", v->name, shape_text(v->shape, text));
     }
-    TRY(problems_fail(&open, E_SHAPE,
-                      "--parameters: the model fits none of the sizes that are tried for open "
-                      "dimensions, give --input-shape NAME=DIMS for"));
+    TRY(problems_fail(
+        &open, E_SHAPE,
+        "--parameters: none of the sizes tried for open dimensions fits the model: give --input-shape NAME=DIMS for"));
     return st;
 }
 

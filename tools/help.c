@@ -129,10 +129,16 @@ static void write_option(const Writer *w, const Command *c, dpx_option_info o)
 {
     char text[256], several[80];
     const char *by_choice = defaults_by_choice(text, c, o.name);
+    const size_t n = strlen(o.help);
+    const bool told = n && o.help[n - 1] == ']'; /* the help ends with the default, "[one per device]" */
 
     snprintf(several, sizeof several, "%s%s", o.metavar ? o.metavar : "",
              o.repeats && !metavar_repeats(o.metavar) ? "..." : "");
-    w->item(o.name, o.metavar ? several : NULL, o.help, by_choice ? by_choice : o.metavar ? o.fallback : NULL);
+    w->item(o.name, o.metavar ? several : NULL, o.help,
+            told        ? NULL
+            : by_choice ? by_choice
+            : o.metavar ? o.fallback
+                        : NULL);
     for (int k = 0; dpx_choice_at(o.name, k).name; k++)
         w->choice(dpx_choice_at(o.name, k).form, dpx_choice_at(o.name, k).help);
 }

@@ -69,8 +69,8 @@ Status launcher_find(Launcher *out, const char *mpi, bool rendezvous, bool named
         if (out->size)
             snprintf(number, sizeof number, "%d ", out->size);
         return FAIL(E_INVALID,
-                    "%s started %sprocesses: --rendezvous HOST:PORT says where they meet, --mpi openmpi or --mpi mpich "
-                    "by which library; --world 1 lets each train alone",
+                    "%s started %sprocesses: connect them with --rendezvous HOST:PORT, or by MPI with --mpi openmpi or "
+                    "--mpi mpich; --world 1 lets each train alone",
                     out->name, number);
     }
     if (mpi)

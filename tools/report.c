@@ -8,7 +8,7 @@
 enum { MOST_RUNS = 50 };
 
 static const Flag flags[] = {
-    { "o", "FILE.html", "the file to write [RUN/report.html; of several runs report.html]" },
+    { "o", "FILE.html", "the file to write [RUN/report.html, or report.html for several runs]" },
     { NULL, NULL, NULL },
 };
 

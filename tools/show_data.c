@@ -12,7 +12,7 @@
 
 static const Flag flags[] = {
     { "json", NULL, "print one JSON object" },
-    { "target", "ARRAY", "array of class numbers to count [target, and vectors of integers]" },
+    { "target", "ARRAY", "array of class numbers to count [target, and all vectors of integers]" },
     SOURCE_FLAGS,
     { NULL, NULL, NULL },
 };

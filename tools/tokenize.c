@@ -11,9 +11,11 @@
 #include "tools/text/tokenizer.h"
 
 static const Flag flags[] = {
-    { "o", "FILE", "file of the ids: FILE.npy, or else as --format says; uint16 for up to 65536 tokens, else uint32" },
-    { "format", "raw|llmc", "ids alone, as nanoGPT reads them, or llm.c's header before them [raw]" },
-    { "separator", "TOKEN", "added token of the tokenizer to put behind each text, '<|endoftext|>' [none]" },
+    { "o", "FILE",
+      "file for the token ids, as .npy or in the form of --format; uint16 for vocabularies of up to 65536 tokens, else "
+      "uint32" },
+    { "format", "raw|llmc", "raw: ids alone, as nanoGPT reads them; llmc: behind llm.c's header [raw]" },
+    { "separator", "TOKEN", "added token of the tokenizer to append to each text, e.g. '<|endoftext|>' [none]" },
     { "workers", "N", "threads that encode a large text [the cores]" },
     { "quiet", NULL, "print nothing but warnings and errors" },
     { NULL, NULL, NULL },
@@ -83,7 +85,7 @@ static Status tokenize(Tokenizing *k, Tokenizer *t, const Args *a)
     if (format && strcmp(format, "raw") && strcmp(format, "llmc"))
         return FAIL(E_INVALID, "--format: expected raw or llmc, found '%s'", format);
     if (format && n > 4 && !strcmp(out + n - 4, ".npy"))
-        return FAIL(E_INVALID, "-o %s: has the form .npy, so that --format %s cannot be", out, format);
+        return FAIL(E_INVALID, "-o %s: a .npy file does not go with --format %s", out, format);
     if (separator && (token = tokenizer_added(t, separator)) == TOKEN_NONE)
         return FAIL(E_INVALID, "--separator: %s has no added token '%s'", a->positional[0], separator);
     for (int i = 1; i < a->n_positional; i++) { /* all of them before the first is read */

@@ -20,10 +20,10 @@ static Status next_port_of_torchrun(char port[16], const Args *a)
     if (!store || strcmp(store, "True"))
         return ST_OK;
     if (*end || number < 1 || number > 65534)
-        return FAIL(E_INVALID,
-                    "MASTER_PORT %s is the port of torchrun's own store, and there is none behind it: --rendezvous "
-                    "HOST:PORT says where the processes meet",
-                    port);
+        return FAIL(
+            E_INVALID,
+            "MASTER_PORT %s is the port of torchrun's own store, and no port follows it: give --rendezvous HOST:PORT",
+            port);
     snprintf(port, 16, "%ld", number + 1);
     if (!args_has(a, "quiet"))
         fprintf(stderr, "dpexec: MASTER_PORT %ld is the port of torchrun's own store: the processes meet at %s\n",
@@ -63,7 +63,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
     o->secret = args_value(a, "world-secret");
     for (size_t i = 0; launched_is() && i < sizeof connecting / sizeof *connecting; i++)
         if (args_has(a, connecting[i]))
-            return FAIL(E_INVALID, "--%s: dpexec launch has connected its processes; leave the flag out",
+            return FAIL(E_INVALID, "--%s: dpexec launch connects its processes itself: leave the flag out",
                         connecting[i]);
     if (launched_is()) {
         TRY(launched_read(&o->rank, &o->size, &o->rendezvous));
@@ -73,7 +73,7 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
         return FAIL(E_INVALID, "--mpi: expected openmpi or mpich, found '%s'", mpi);
     for (int i = 0; mpi && i < 3; i++)
         if (args_has(a, connecting[i]))
-            return FAIL(E_INVALID, "--%s is not for --mpi: the launcher gives it", connecting[i]);
+            return FAIL(E_INVALID, "--%s does not go with --mpi: the launcher gives it", connecting[i]);
     if (!args_has(a, "world") && !args_has(a, "rank")) {
         TRY(launcher_find(&l, mpi, *rendezvous, args_has(a, "rendezvous")));
         o->size = l.size;
@@ -81,14 +81,14 @@ static Status read_world(dpx_world_options *o, const Args *a, char rendezvous[32
         o->mpi = l.size == 1 ? NULL : l.mpi;
     }
     if (o->mpi)
-        return o->secret ? FAIL(E_INVALID, "--world-secret is for --rendezvous: MPI connects its processes itself")
+        return o->secret ? FAIL(E_INVALID, "--world-secret needs --rendezvous: MPI connects its processes itself")
                          : ST_OK;
     TRY(args_int(&size, a, "world", o->size, 1, 256));
     TRY(args_int(&rank, a, "rank", o->rank, 0, 255));
     if (args_has(a, "rank") && !args_has(a, "world"))
-        return FAIL(E_INVALID, "--rank needs --world, the number of processes");
+        return FAIL(E_INVALID, "--rank needs --world N, the number of processes");
     if (size > 1 && args_has(a, "world") && !args_has(a, "rank"))
-        return FAIL(E_INVALID, "--world %d needs --rank, which of them this process is", (int)size);
+        return FAIL(E_INVALID, "--world %d needs --rank K, the rank of this process", (int)size);
     if (rank >= size)
         return FAIL(E_INVALID, "--rank %d: expected 0 to %d in a world of %d", (int)rank, (int)size - 1, (int)size);
     if (size > 1 && !*rendezvous)
@@ -117,7 +117,7 @@ Status world_open(ToolWorld *out, const Args *a)
     if (o.size == 1)
         return ST_OK;
     if (args_has(a, "dry-run"))
-        return FAIL(E_INVALID, "--dry-run plans one process: name the devices of all of them in --devices");
+        return FAIL(E_INVALID, "--dry-run plans one process: name the devices of all processes in --devices");
     out->rank = o.rank;
     TRY((Status)dpx_world_join(&out->world, &o));
     out->size = dpx_world_size(out->world);

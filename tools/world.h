@@ -9,10 +9,10 @@
     { "world", "N", "number of processes that train together, each with its own --devices [1, or the launcher's]" }, \
         { "mpi", "KIND", "connect the processes by MPI: openmpi or mpich [the launcher's, if it is known]" },        \
         { "rank", "K", "rank of this process, 0 to N-1; only rank 0 writes files and prints" },                      \
-        { "rendezvous", "HOST:PORT", "where rank 0 listens and the others connect" },                                \
+        { "rendezvous", "HOST:PORT", "address where rank 0 listens and the others connect" },                        \
         { "world-secret", "FILE", "secret that all processes share; none: trust every process that connects" },      \
     {                                                                                                                \
-        "world-timeout", "SECONDS", "how long to wait for other processes [300]"                                     \
+        "world-timeout", "SECONDS", "seconds to wait for other processes [300]"                                      \
     }
 
 typedef struct {

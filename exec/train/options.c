@@ -67,48 +67,50 @@ static Status is_recipe(const Setting *r, void *to, const char *value)
 
 static const Setting table[] = {
     { "batch-size", "N", "",
-      "samples of one batch, over all replicas [train, eval 32]; train: auto[:SHARE], the largest power of two whose "
-      "step needs at most SHARE (0.5) of the free memory",
+      "samples of one batch, over all replicas; train: auto[:SHARE] takes the largest power of two whose step needs at "
+      "most SHARE (0.5) of the free memory [train and eval 32, else by the model]",
       SETTING_OF(StoredOptions, parts.batch.batch), .min = 1, .max = 1e9, .on_resume = RESUME_ELSEWHERE },
-    { "loss", "KIND", "none", "the loss that training minimises; none: the model is not trained", .set = is_recipe },
+    { "loss", "KIND", "none", "loss that training minimises; none: the model is not trained", .set = is_recipe },
     { "loss-weight", "OUTPUT", "",
-      "with --loss output:NAME: the output with the weight of a batch, or sum: batches add up; else its samples",
+      "with --loss output:NAME: output that holds the weight of a batch; sum: the losses of batches add up [number of "
+      "samples]",
       .set = options_set_loss_weight },
     { "criterion", "FILE.onnx", "",
-      "the loss as a graph of its own: inputs are outputs of the model and targets by their names, its output is the "
-      "loss; what is exported is the model alone",
+      "loss as a graph of its own: its inputs are outputs of the model and targets, by name; its output is the loss; "
+      "not exported",
       SETTING_OF(Options, criterion), .on_resume = RESUME_ELSEWHERE },
     { "preprocess", "FILE.onnx", "",
-      "a graph in front of the model: its outputs are inputs of the model by their names, its inputs those of the "
-      "data; not differentiated, and not exported",
+      "graph in front of the model: its inputs are arrays of the data, its outputs are inputs of the model, by name; "
+      "not differentiated, not exported",
       SETTING_OF(Options, preprocess), .on_resume = RESUME_ELSEWHERE },
     { "augment-graph", "FILE.onnx", "",
-      "a graph that changes inputs of the model in training only: its outputs take the place of inputs by their names; "
-      "its random numbers follow the seed and the step; not differentiated, and not exported",
+      "graph that changes inputs of the model in training only: its outputs replace inputs, by name; its random "
+      "numbers follow the seed and the step; not differentiated, not exported",
       SETTING_OF(Options, augment), .on_resume = RESUME_ELSEWHERE, .trains = true },
-    { "operators", "LIB.so", "", "a library of operators (docs/guide/own-operators.md)", .set = options_add_library,
-      .repeats = true, .on_resume = RESUME_TOLD },
+    { "operators", "LIB.so", "", "shared library of own operators (docs/guide/own-operators.md)",
+      .set = options_add_library, .repeats = true, .on_resume = RESUME_TOLD },
     { "compat", "SYSTEM", "none",
       "another system's defaults, which single options override: dp (torch.nn.DataParallel), ddp "
       "(DistributedDataParallel) or encoding (PyTorch-Encoding)",
       SETTING_CHOICE_OF(Options, compat, "none|dp|ddp|encoding") },
     { "loss-scaling", "HOW", "exact",
-      "the loss of a batch: exact, the mean over its samples, or mean-of-means, the mean of the replicas' means",
+      "loss of a batch: exact, the mean over its samples; mean-of-means, the mean of the replicas' means",
       SETTING_CHOICE_OF(StoredOptions, parts.target.mean_of_means, "exact|mean-of-means"), .trains = true },
     { "mean-over", "PARTS", "all",
-      "which parts mean-of-means is over: all, those without samples adding 0, or filled, those that have some",
+      "parts that mean-of-means averages: all, where a part without samples counts as 0; filled, only parts with "
+      "samples",
       SETTING_CHOICE_OF(StoredOptions, parts.target.mean_over, "all|filled"), .trains = true },
     { "target", "NAME", "target", "name of the target among the data's arrays",
       SETTING_OF(StoredOptions, parts.target.target) },
-    { "logits", "NAME", "", "the model output that the loss compares with the target; else the first",
+    { "logits", "NAME", "", "model output that the loss compares with the target [the first]",
       SETTING_OF(StoredOptions, parts.target.logits) },
-    { "class-axis", "K", "", "the axis of the logits that counts the classes; else found by the targets' shape",
+    { "class-axis", "K", "", "axis of the logits that counts the classes [by the targets' shape]",
       .set = options_set_class_axis, .min = 1 - MAX_RANK, .max = MAX_RANK - 1, .on_resume = RESUME_ELSEWHERE },
     { "metric", "NAME", "none", "metric to measure besides the loss", .set = is_recipe, .repeats = true,
       .on_resume = RESUME_FREE },
     { "optimizer", "NAME", "sgd", "optimizer that updates the parameters", .set = is_recipe, .trains = true },
     { "plain-defaults", NULL, "false",
-      "--lr 0.01, no momentum and no weight decay, unless they are given, whatever the optimizer; so with --compat",
+      "every optimizer has --lr 0.01, no momentum and no weight decay, unless they are given; --compat does the same",
       SETTING_OF(Options, plain_defaults), .trains = true },
     { "lr", "X", "0.01", "learning rate", SETTING_OF(Options, lr), .max = SETTING_REAL_MAX, .trains = true,
       .on_resume = RESUME_TOLD },
@@ -130,181 +132,180 @@ static const Setting table[] = {
       .set = options_set_no_decay, .trains = true },
     { "accumulate", "K", "1", "batches whose gradients make one optimizer step", SETTING_OF(Options, accumulate),
       .min = 1, .max = 1e9, .trains = true },
-    { "accumulate-across-epochs", NULL, "false",
-      "an epoch's last group goes on in the next epoch: only the run's last may be incomplete",
+    { "accumulate-across-epochs", NULL, "false", "an epoch's last, incomplete group goes on in the next epoch",
       SETTING_OF(Options, across_epochs), .trains = true },
     { "clip-norm", "X[:P|:inf]", "0",
-      "bound on the norm of all gradients together, of powers P [2] or the largest element; 0: none",
+      "bound on the norm of all gradients together: of power P (2), or inf, the largest element; 0: none",
       .set = options_set_clip_norm, .trains = true },
     { "clip-value", "X", "0", "bound on each element of every gradient; 0: none",
       SETTING_OF(StoredOptions, parts.update.clip.value), .max = SETTING_REAL_MAX, .trains = true },
-    { "ema", "DECAY", "0", "decay of a mean of each parameter over the steps, which is state of its own; 0: none",
+    { "ema", "DECAY", "0", "decay of the exponential moving average (EMA) of each parameter; 0: no average",
       SETTING_OF(StoredOptions, parts.update.ema), .max = 0.9999999999, .trains = true },
     { "eval-weights", "WHICH", "trained",
-      "parameters of evaluations and predictions; ema: the means of --ema, or of an optimizer that averages",
+      "parameters of evaluations and predictions: trained, as the last step left them; ema, the averages of --ema or "
+      "of the optimizer",
       SETTING_CHOICE_OF(StoredOptions, parts.update.eval_means, "trained|ema"), .trains = true,
       .on_resume = RESUME_FREE },
     { "export-weights", "WHICH", "trained",
-      "trained: as the last step left them; ema: their mean of --ema, or of an optimizer that averages",
+      "parameters of exported models: trained, as the last step left them; ema, the averages of --ema or of the "
+      "optimizer",
       SETTING_CHOICE_OF(Options, export_ema, "trained|ema"), .trains = true, .on_resume = RESUME_FREE },
     { "export-preprocess", "FILE.onnx", "",
-      "join this graph in front of the exported models: its outputs are the model's inputs by their names",
+      "put this graph in front of exported models: its outputs are the model's inputs, by name",
       SETTING_OF(Options, export_preprocess), .trains = true, .on_resume = RESUME_FREE },
     { "group", "PATTERN:KEY=VALUE,...", "",
-      "settings of the parameters whose names match: lr, schedule, optimizer and its flags, loss, clip-norm, "
-      "clip-value; the first pattern that matches counts, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
+      "settings of parameters whose names match: lr, schedule, optimizer and its flags, loss, clip-norm, clip-value; "
+      "the first match counts, e.g. 'backbone.*:lr=0.001,weight-decay=0'",
       .set = options_add_group, .repeats = true, .trains = true },
     { "turns", NULL, "false",
-      "groups with losses of their own are updated one after another in a step, each by its loss as it is then",
+      "in a step, update groups with losses of their own one after another; each loss sees the updates before it",
       SETTING_OF(StoredOptions, parts.update.turns), .trains = true },
-    { "groups", "FILE", "", "a file of groups, one a line", .set = options_add_groups, .repeats = true, .trains = true,
+    { "groups", "FILE", "", "file of groups, one per line", .set = options_add_groups, .repeats = true, .trains = true,
       .on_resume = RESUME_FREE },
     { "devices", "LIST", "cpu:0", "cpu:0,cpu:1, cpu*4, cuda, cuda:0,cuda:1, cuda*2, or all",
       SETTING_OF(Options, devices), .on_resume = RESUME_FREE },
-    { "replicas", "R", "", "logical replicas; else one per device", SETTING_OF(StoredOptions, parts.replicas.replicas),
+    { "replicas", "R", "", "logical replicas [one per device]", SETTING_OF(StoredOptions, parts.replicas.replicas),
       .min = 1, .max = MAX_REPLICAS, .on_resume = RESUME_BITS },
-    { "threads", "N", "", "threads of each device's team; else the cores are shared out", SETTING_OF(Options, threads),
+    { "threads", "N", "", "CPU threads of each device [an equal share of the cores]", SETTING_OF(Options, threads),
       .min = 1, .max = 1024, .on_resume = RESUME_BITS },
     { "isa", "SET", "auto",
-      "instruction set of the CPU kernels: native, or x86-64-v2, -v3 or -v4, as far as this build has it and this "
+      "instruction set of the CPU kernels: native, x86-64-v2, x86-64-v3 or x86-64-v4, if this build has it and this "
       "processor runs it; auto: the fastest",
       .set = set_isa, .on_resume = RESUME_BITS },
     { "loader-threads", "N", "0",
       "cores that are left to the threads which make samples; the command line has it from --workers",
       SETTING_OF(Options, loader_threads), .max = 1024, .on_resume = RESUME_FREE, .derived = true },
     { "split", "MODE", "balanced",
-      "balanced: parts differ by at most one sample; chunk: equal parts, the last ones smaller; W1,W2,...: as these "
-      "weights of the devices, or of the replicas; auto: by how fast each device is found to be",
+      "how a batch is divided: balanced, parts differ by at most one sample; chunk, equal parts, the last ones "
+      "smaller; W1,W2,..., by weights of the devices or replicas; auto, by the measured speed of each device",
       .set = options_set_split },
     { "links", "FILE", "",
-      "speed of the devices and of the links between them, as devices --links writes it, or auto: measured when the "
-      "run begins; buckets of gradients are as large as is cheapest",
+      "speed of the devices and the links between them, which chooses the size of gradient buckets: a file of dpexec "
+      "devices --links, or auto, measured when the run begins",
       .set = options_set_links, .on_resume = RESUME_TOLD },
-    { "bucket-mb", "X", "",
-      "MiB of gradients that are summed at once, and 1 of the first; else 25, or as --links finds",
+    { "bucket-mb", "X", "", "MiB of gradients in one all-reduce; the first has 1 MiB [25, or the cheapest by --links]",
       .set = options_set_bucket, .on_resume = RESUME_FREE },
     { "strategy", "WHOSE", "mirrored",
-      "mirrored: every device has and updates the parameters; master: the first does, which sends them to the others "
-      "for each step and sums gradients; CPU devices",
+      "who updates the parameters: mirrored, every device; master, the first device, which sums gradients and sends "
+      "parameters to the others in each step (CPU devices)",
       SETTING_CHOICE_OF(StoredOptions, parts.collectives.master, "mirrored|master"), .on_resume = RESUME_FREE },
     { "output-device", "D", "0",
-      "where outputs of replicas are put together: the number of a device, counted from 0, or host (-1, cpu), as all "
-      "are handed out there; each: nowhere, replica 2's part of OUTPUT is OUTPUT@r2",
+      "where outputs of replicas are joined: a device's number, from 0, or host (-1, cpu); each: nowhere, OUTPUT@r2 is "
+      "replica 2's part of OUTPUT",
       .set = options_set_output_device, .on_resume = RESUME_FREE },
     { "chunk-loss", "ROWS", "off",
-      "rows of a cross-entropy's scores that are computed at once: off, all of them; auto, all where they take less "
-      "than 512 MiB, else as many as take 256 MiB; or a number",
+      "rows of scores that cross-entropy computes at once: off, all; auto, all if they take less than 512 MiB, else "
+      "256 MiB of them; or a number",
       .set = options_set_chunk_loss, .on_resume = RESUME_BITS },
     { "loss-at", "WHERE", "parts",
-      "where losses are computed: parts, each replica's where it lies; outputs, of all outputs, on the output device "
-      "(CPU devices)",
+      "where losses are computed: parts, on each replica from its own samples; outputs, on the output device from all "
+      "samples (CPU devices)",
       SETTING_CHOICE_OF(StoredOptions, parts.outputs.loss_gathered, "parts|outputs"), .on_resume = RESUME_BITS },
     { "scalar-outputs", "HOW", "whole",
-      "outputs of one number, in inference: whole, of all samples, or each, a vector of what each replica has of its "
-      "own",
+      "outputs of one number, in inference: whole, computed from all samples; each, a vector with the number of each "
+      "replica's own samples",
       SETTING_CHOICE_OF(StoredOptions, parts.outputs.numbers_apart, "whole|each"), .on_resume = RESUME_FREE },
     { "output-axis", "A", "placed",
-      "where outputs of replicas are put together, in inference: placed, along the axis that has the samples; an axis, "
-      "or inputs, the one of the inputs: an output that has no samples there is what each replica has of its own, "
-      "joined there",
+      "axis along which outputs of replicas are joined, in inference: placed, the axis of the samples; a number, or "
+      "inputs, the batch axis of the inputs: an output without samples there is each replica's own, joined along it",
       .set = options_set_output_axis, .on_resume = RESUME_FREE },
     { "mix", "HOW", "auto",
       "operators that mix samples of the batch: gather, every device gets all samples and computes the whole; "
-      "exchange, each gets a slice of all samples, where the operator is independent along another axis; auto: the "
-      "cheaper one (CPU devices; else gather)",
+      "exchange, each gets a slice of all samples, where the operator is independent along another axis (CPU devices); "
+      "auto, the cheaper one",
       SETTING_CHOICE_OF(StoredOptions, parts.collectives.mix, "auto|gather|exchange"), .on_resume = RESUME_BITS },
     { "reduce-dtype", "TYPE", "own",
-      "the type in which gradients are summed over devices: own, bf16 or fp16, to which they are rounded before",
+      "type in which gradients are summed over devices: own; bf16 or fp16, to which they are rounded first",
       .set = options_set_reduce_dtype, .trains = true },
     { "shard", "WHAT", "none",
-      "state of which each device keeps only a piece: optimizer, the optimizer's state; gradients, their sums over "
-      "replicas as well; parameters, these as well; CPU devices",
+      "state that is divided over the devices: optimizer, the optimizer's state; gradients, summed gradients too; "
+      "parameters, parameters too (CPU devices)",
       SETTING_CHOICE_OF(StoredOptions, parts.collectives.shard, "none|optimizer|gradients|parameters"),
       .on_resume = RESUME_FREE },
     { "bn", "MODE", "sync",
-      "sync: batch-norm statistics of the whole batch; local: of each replica's part; average: of each part, and the "
-      "running ones the mean of the replicas'",
+      "batch-norm statistics: sync, of the whole batch; local, of each replica's part; average, of each part, with "
+      "running statistics averaged over replicas",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn, "sync|local|average"), .trains = true },
     { "bn-group", "G", "",
-      "with --bn sync: statistics of G replicas in a row, the last ones may be fewer; running ones are the first "
-      "group's",
+      "with --bn sync: statistics of each G consecutive replicas; the running statistics are the first group's",
       SETTING_OF(StoredOptions, parts.batch_norm.bn_group), .min = 1, .max = MAX_REPLICAS, .trains = true },
     { "broadcast-buffers", "true|false", "true",
-      "with --bn local: replicas begin each step with the first's running statistics; false: each keeps its own",
+      "with --bn local: all replicas begin each step with the first one's running statistics; false: each keeps its "
+      "own",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.own_buffers, "true|false"), .trains = true },
     { "bn-eps", "HOW", "add",
-      "epsilon is added to the variance, or several replicas clamp it: the larger of both (jactorch's)",
+      "add: epsilon is added to the variance; clamp: several replicas take the larger of the two, as jactorch does",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_clamp, "add|clamp"), .trains = true },
     { "bn-variance", "KIND", "population",
-      "variance that the running variance averages: population (ONNX) or unbiased (PyTorch)",
+      "variance that enters the running variance: population (ONNX) or unbiased (PyTorch)",
       SETTING_CHOICE_OF(StoredOptions, parts.batch_norm.bn_unbiased, "population|unbiased"), .trains = true },
     { "train", "PATTERN", "",
       "tensors that are parameters, whatever they look like, e.g. 'head.*' (docs/reference/parameters.md)",
       .set = options_add_pattern, .repeats = true },
     { "freeze", "PATTERN", "", "parameters that are not trained, e.g. 'conv1.*'", .set = options_add_pattern,
       .repeats = true },
-    { "parameters", "FILE", "", "the only tensors to train: names, one a line, or a .safetensors whose keys count",
+    { "parameters", "FILE", "",
+      "the only tensors to train: a file of names, one per line, or a .safetensors, by its keys",
       .set = options_set_parameters, .on_resume = RESUME_ELSEWHERE },
     { "untie", "PATTERN", "",
-      "tensors of several readers that become one for each module that reads them (docs/reference/onnx.md)",
+      "tensors that several modules read, which become one parameter for each (docs/reference/onnx.md)",
       .set = options_add_pattern, .repeats = true },
     { "head", "N|NAME=N", "",
-      "give the last layer N outputs and new weights, for N classes of your own: the last Gemm, MatMul or 1x1 Conv in "
-      "front of the output that the loss reads, or the layer NAME",
+      "give the last layer N outputs and new weights, for N classes of your own: the last Gemm, MatMul or 1x1 Conv "
+      "before the output that the loss reads, or the layer NAME",
       .set = options_set_head, .trains = true },
     { "stop-gradient", "PATTERN", "",
-      "values, or VALUE>NODE[:INPUT] where a node reads them, that no gradient passes, e.g. 'target.*' "
+      "values that no gradient passes, e.g. 'target.*'; VALUE>NODE[:INPUT]: only where that node reads it "
       "(docs/reference/parameters.md)",
       .set = options_add_pattern, .repeats = true },
     { "qat", "on|off", "on",
-      "gradients pass QuantizeLinear and DequantizeLinear straight through; off: what stands behind them is fixed",
+      "on: gradients pass QuantizeLinear and DequantizeLinear unchanged (straight-through); off: no gradient passes, "
+      "and parameters behind them are frozen",
       SETTING_CHOICE_OF(StoredOptions, parts.parameters.qat_off, "on|off"), .trains = true },
-    { "state", "BUFFER=VALUE", "", "a buffer of the model that each step sets to a value of the graph",
+    { "state", "BUFFER=VALUE", "", "buffer of the model that each step sets to a value of the graph",
       .set = options_add_state, .repeats = true },
-    { "dtype", "TYPE", "", "compute in float32 or float64; else as the model says", .set = options_set_dtype },
+    { "dtype", "TYPE", "", "compute in float32 or float64 [the model's type]", .set = options_set_dtype },
     { "precision", "P", "float32",
-      "type of matrix products and their surroundings: float32, tf32 (on GPUs), bfloat16 or float16; state stays "
+      "type of matrix products and the operators around them: float32, tf32 (GPUs), bfloat16 or float16; state stays "
       "float32",
       .set = options_set_precision },
     { "loss-scale", "S", "",
-      "with float16: factor of the loss before it is differentiated: a number, or "
-      "dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] (the default, 65536:2:0.5:2000)",
+      "with --precision float16: factor of the loss before it is differentiated: a number, or "
+      "dynamic[:FIRST[:GROWTH[:BACKOFF[:INTERVAL]]]] [dynamic:65536:2:0.5:2000]",
       .set = options_set_loss_scale, .trains = true },
     { "training", NULL, "false",
-      "run and check: batch-norm and dropout in the mode that the file says; else all by running statistics, and "
-      "nothing is dropped",
+      "run, check: batch-norm and dropout in the mode that the file gives them, instead of inference mode",
       SETTING_OF(StoredOptions, parts.step.file_modes), .on_resume = RESUME_FREE },
     { "blocks", NULL, "false",
-      "store what convolutions of float32 on CPUs work on in blocks of channels: faster where batch norms and "
-      "elementwise operators alone stand between them, slower with pools, Clip and convolutions by channel",
+      "CPUs store the tensors of float32 convolutions in blocks of channels: faster with only batch norms and "
+      "elementwise operators between them, slower with pools, Clip and depthwise convolutions",
       SETTING_OF(StoredOptions, parts.backend.blocks) },
-    { "tune", NULL, "false", "measure which algorithms of convolutions and products are the fastest; GPUs only",
+    { "tune", NULL, "false", "measure which algorithms of convolutions and matrix products are the fastest (GPUs)",
       SETTING_OF(Options, tune), .on_resume = RESUME_BITS },
-    { "no-capture", NULL, "false", "give a GPU every call of every step, instead of one graph a step",
+    { "no-capture", NULL, "false",
+      "launch every kernel of a step on its own, instead of one CUDA graph per step (GPUs)",
       SETTING_OF(Options, ways.uncaptured), .on_resume = RESUME_FREE },
     { "reproducible", NULL, "false",
-      "add partial sums in an order that does not depend on which device holds which, on GPUs too; slower",
+      "add partial sums in an order that does not depend on the devices that hold them, on GPUs too; slower",
       SETTING_OF(Options, ways.reproducible), .on_resume = RESUME_BITS },
     { "reduce", "BY", "tree",
-      "sums of CPU devices over processes: by dpexec's tree, whose bits do not depend on the mapping, or by the MPI "
-      "library",
+      "how processes add sums of CPU devices: tree, whose bits do not depend on the mapping of replicas to devices; "
+      "library, by the MPI library",
       SETTING_CHOICE_OF(Options, ways.library_sums, "tree|library"), .on_resume = RESUME_BITS },
-    { "check-nodes", NULL, "false",
-      "wait for every call of every step on a GPU, so that a failure names the node; slow",
+    { "check-nodes", NULL, "false", "wait for every kernel of every step, so that an error names its node; slow (GPUs)",
       SETTING_OF(Options, ways.check_nodes), .on_resume = RESUME_FREE },
     { "seed", "N", "0", "seed of all random numbers", SETTING_OF(StoredOptions, parts.step.seed), .max = 9e15 },
-    { "plan-memory", "SIZE", "",
-      "memory that planning may take, e.g. 8G; else half of what the machine or its cgroup has", .set = set_plan_memory,
-      .on_resume = RESUME_FREE },
+    { "plan-memory", "SIZE", "", "memory that planning may take, e.g. 8G [half of the machine's or the cgroup's]",
+      .set = set_plan_memory, .on_resume = RESUME_FREE },
     { "max-nodes", "N", "300000",
-      "nodes that a model may have with functions inlined and loops unrolled, or run by the interpreter",
+      "most nodes of a model with functions inlined and loops unrolled, or run by the interpreter",
       SETTING_OF(StoredOptions, parts.memory.max_nodes), .min = 1, .max = 1e9, .on_resume = RESUME_FREE },
     { "pad-to", "WHOSE", "auto",
-      "length to which samples are padded: step, the longest of all replicas, or replica, the longest of each; auto: "
-      "replica for groups of dpx_data, else step",
+      "length to which samples are padded: step, the longest of all replicas; replica, the longest of each replica; "
+      "auto, replica for groups of dpx_data, else step",
       SETTING_CHOICE_OF(Options, pad_to, "auto|step|replica"), .on_resume = RESUME_TOLD },
     { "programs", "N", "32",
-      "programs that are kept, one for each mode and set of input shapes; the one not used for longest goes",
+      "compiled programs to keep, one for each mode and set of input shapes; the least recently used is dropped first",
       SETTING_OF(Options, programs), .min = SESSION_LEAST_PROGRAMS, .max = 1e6, .on_resume = RESUME_FREE },
     { "input-shape", "NAME=2,3,4", "", "shape of an input whose dimensions the model leaves open",
       .set = options_add_input_shape, .repeats = true },
@@ -312,11 +313,11 @@ static const Setting table[] = {
       "number of tensors of an input that is a sequence; present or absent for an optional input",
       .set = options_add_input_members, .repeats = true },
     { "input-value", "NAME=NUMBER", "",
-      "an input that is this number for the whole run, or these, NAME=1,2,3: a constant, which decides branches; "
-      "model.onnx no longer has it as an input",
+      "value of an input for the whole run, one number or several (NAME=1,2,3): it becomes a constant, may decide "
+      "branches, and is no input of model.onnx any more",
       .set = options_add_input_value, .repeats = true },
     { "batch-input", "NAME[:AXIS]", "",
-      "an input that carries the batch, when it is not found rightly; of its axes [0] negative ones count from the end",
+      "input that carries the batch and its axis (0; negative from the end), where dpexec finds it wrongly",
       .set = options_add_batch_input, .repeats = true, .on_resume = RESUME_ELSEWHERE },
 };
 enum { N_TABLE = sizeof table / sizeof *table };

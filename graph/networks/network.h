@@ -12,19 +12,19 @@
 #include "graph/base/status.h"
 
 /* X(name, metavar, least, most, help): whole numbers of NetworkSizes, except dropout. */
-#define NETWORK_OPTION_ROWS(X)                                                                            \
-    X(inputs, "N", 1, 1e7, "numbers of a sample; of lstm: of each step of a sequence")                    \
-    X(classes, "N", 1, 1e6, "classes: a score for each")                                                  \
-    X(outputs, "N", 1, 1e6, "numbers to predict, in place of --classes")                                  \
-    X(layers, "N", 1, 1000, "layers; of mlp: hidden layers; of cnn and unet: halvings of the image")      \
-    X(width, "N", 1, 65536, "numbers of a hidden layer or a token, or channels of the first convolution") \
-    X(heads, "N", 1, 1024, "attention heads, which divide --width")                                       \
-    X(block, "N", 1, 1e6, "tokens that the network reads at most")                                        \
-    X(vocab, "N", 2, 1e7, "tokens of the vocabulary: ids from 0 to N - 1; 256 for bytes")                 \
-    X(size, "N", 1, 65536, "pixels of the images' sides")                                                 \
-    X(channels, "N", 1, 65536, "channels of the images: 3 for colours, 1 for gray")                       \
-    X(patch, "N", 1, 65536, "pixels of a patch's sides, which divide --size")                             \
-    X(dropout, "P", 0, 0.99, "probability by which numbers are dropped in training")
+#define NETWORK_OPTION_ROWS(X)                                                                                    \
+    X(inputs, "N", 1, 1e7, "features of a sample; lstm: of each step of a sequence")                              \
+    X(classes, "N", 1, 1e6, "number of classes")                                                                  \
+    X(outputs, "N", 1, 1e6, "numbers to predict for each sample, in place of --classes")                          \
+    X(layers, "N", 1, 1000, "number of layers; mlp: hidden layers; cnn and unet: halvings of the image")          \
+    X(width, "N", 1, 65536, "units of a hidden layer, features of a token, or channels of the first convolution") \
+    X(heads, "N", 1, 1024, "attention heads, a divisor of --width")                                               \
+    X(block, "N", 1, 1e6, "most tokens that the network reads")                                                   \
+    X(vocab, "N", 2, 1e7, "tokens in the vocabulary, with ids from 0 to N - 1; 256 for bytes")                    \
+    X(size, "N", 1, 65536, "pixels of an image's side")                                                           \
+    X(channels, "N", 1, 65536, "channels of the images: 3 for colours, 1 for gray")                               \
+    X(patch, "N", 1, 65536, "pixels of a patch's side, a divisor of --size")                                      \
+    X(dropout, "P", 0, 0.99, "dropout probability in training")
 
 /* What a network is built from; 0: the network has no such option, or it has no value. */
 typedef struct {

@@ -130,15 +130,16 @@ ValueId direction_mix(const OptimizerStep *o, ValueId x, ValueId y, ValueId by);
 ValueId direction_number(const OptimizerStep *o, double v);
 
 /* Flags that several optimizers have. */
-#define FLAG_WEIGHT_DECAY(Struct, field, value, what)                                                                 \
-    {                                                                                                                 \
-        .name = "weight-decay", .metavar = "X", .fallback = value, .help = what, SETTING_OF(Struct, field), .min = 0, \
-        .max = SETTING_REAL_MAX                                                                                       \
+#define FLAG_WEIGHT_DECAY(Struct, field, value)                                               \
+    {                                                                                         \
+        .name = "weight-decay", .metavar = "X", .fallback = value,                            \
+        .help = "weight decay, decoupled or as an L2 term in the gradient, by the optimizer", \
+        SETTING_OF(Struct, field), .min = 0, .max = SETTING_REAL_MAX                          \
     }
-#define FLAG_MOMENTUM(Struct, field, value)                                                                     \
-    {                                                                                                           \
-        .name = "momentum", .metavar = "X", .fallback = value,                                                  \
-        .help = "share of the last step that goes into the next", SETTING_OF(Struct, field), .min = 0, .max = 1 \
+#define FLAG_MOMENTUM(Struct, field, value)                                                                       \
+    {                                                                                                             \
+        .name = "momentum", .metavar = "X", .fallback = value,                                                    \
+        .help = "share of the last update that goes into the next", SETTING_OF(Struct, field), .min = 0, .max = 1 \
     }
 #define FLAG_DECAY(flag, Struct, field, value, what)                                                        \
     {                                                                                                       \

@@ -122,7 +122,7 @@ class Feed:
         """Refuses to shuffle or divide samples that an input of the model refers to by their places."""
         for i in self.model.inputs:
             if self.role(i.name) == _abi.ROLE_ORDERED:
-                raise InvalidArgument(f"input '{i.name}' tells the samples apart, so all of them are one batch in "
+                raise InvalidArgument(f"input '{i.name}' refers to samples by position, so all are one batch in "
                                       f"their order: give shuffle=False and batch_size={samples}")
 
     def parts(self, arrays: dict[str, np.ndarray], size: int | None) -> Iterator[dict[str, np.ndarray]]:

@@ -42,7 +42,7 @@ class Monitor:
             chosen = numbers[:1]
         if not chosen:
             figures = " or ".join(["loss", *(n for n, _ in numbers)])
-            raise InvalidArgument(f"monitor {given}: the run measures no such number; expected {figures}")
+            raise InvalidArgument(f"monitor {given}: the run does not measure it; expected {figures}")
         self.name, self.rises = chosen[0][0], direction == "max" if direction else not chosen[0][1]
         self.metric = self.name if self.name != "loss" else numbers[0][0] if numbers else ""
 

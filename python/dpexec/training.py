@@ -338,8 +338,8 @@ class _Loop:
         if self.settings.on_step:
             self.settings.on_step(r)
         if not math.isfinite(r.loss):
-            raise InvalidArgument(f"the loss of step {r.step} is {r.loss}: look for bad numbers in the data or a batch "
-                                  "without a label that counts, lower lr, or give clip_norm")
+            raise InvalidArgument(f"the loss of step {r.step} is {r.loss}: look for NaN or infinite values in the data "
+                                  "or a batch whose labels are all ignored, lower lr, or give clip_norm")
         self.sums = [x + y for x, y in zip(self.sums, (r.loss_sum, r.loss_weight) * 2)]
         if self.settings.eval_every and self.step % self.settings.eval_every == 0:
             self._evaluate(observe=True)

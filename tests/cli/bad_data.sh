@@ -61,7 +61,7 @@ fixed=("$dpexec" models/mlp.onnx --data "$digits" --loss cross-entropy --batch-s
 "${fixed[@]}" --loss-scale 1e12 --out "$DIR/high" >"$DIR/high.log" 2>&1
 steps=$(grep -c '"skipped":true' "$DIR/high/metrics.jsonl")
 check "all of them" test "$steps" = "$(grep -c '"loss":' "$DIR/high/metrics.jsonl")"
-check "are told once" test "$(grep -c "warning: $((steps / 2)) of $((steps / 2)) steps left parameters as they were: gradients overflow at --loss-scale 1e12" "$DIR/high.log")" = 1
+check "are told once" test "$(grep -c "warning: $((steps / 2)) of $((steps / 2)) steps skipped: gradients overflow at --loss-scale 1e12" "$DIR/high.log")" = 1
 check "by one line" test "$(grep -c 'left parameters as they were' "$DIR/high.log")" = 1
 check "and with the result" grep -qE "^trained $steps steps in [0-9.]+ s, loss [0-9.]+, $steps of $steps steps skipped: gradients overflowed" "$DIR/high.log"
 says ", $((steps / 2)) of $((steps / 2)) steps skipped" "${fixed[@]/%2/3}" --loss-scale 1e12 --resume "$DIR/high"
@@ -116,7 +116,7 @@ bad "target" "$DIR/notarget"
 folder two; cp "$DIR/two/target.npy" "$DIR/two/other.npy"; mv "$DIR/two/target.npy" "$DIR/two/labels.npy"
 bad "target" "$DIR/two"
 folder floats; npy "$DIR/floats/target.npy" '<f4' '(4,)' <(head -c 12 "$DIR/x.raw"; printf '\0\0\x20\x40')
-bad "target: the data's float32 becomes int64, but row 3 holds 2.5" "$DIR/floats"
+bad "target: the data's float32 is converted to int64, which cannot hold the value of row 3, 2.5" "$DIR/floats"
 mkdir "$DIR/nothing"
 bad "nothing" "$DIR/nothing"
 : >"$DIR/t0.raw"
@@ -220,7 +220,7 @@ refused 2 "the data's array is [20,4]: the model has no axis for the samples" "$
 
 # What is wrong with --val alone stops no run that trains: it is warned of once, and at the end the model is written and the status is 1.
 minus=("$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/minus.npz" --loss cross-entropy --threads 1)
-refused 1 "dpexec: the evaluation loss of step 1 is nan: look in --val for bad numbers" "${minus[@]}" --steps 1
+refused 1 "dpexec: the evaluation loss of step 1 is nan: look in --val for NaN or infinite values" "${minus[@]}" --steps 1
 refused 1 "dpexec: the evaluation loss of step 2 is nan" "$dpexec" launch -n 2 -- "${minus[@]:1}" --steps 2 --quiet
 check "told once, by one process" test "$(grep -c 'evaluation loss' "$DIR/refused.err")" = 1
 refused 1 "dpexec: the evaluation loss of step 1 is nan" "${minus[@]}" --steps 1
@@ -232,7 +232,7 @@ check "the model is written" test -e "$DIR/unmeasured/model.onnx"
 check "null in JSON" grep -q '{"step":9,"eval_loss":null}' "$DIR/unmeasured/metrics.jsonl"
 check "a good evaluation at the end is what counts" "$dpexec" models/mlp.onnx --data "$digits" --val "$digits" --loss cross-entropy --threads 1 \
     --resume "$DIR/unmeasured" --steps 9 --eval-every 2 --quiet
-says "dpexec: warning: the loss is nan, which JSON has as null: look for bad numbers in --data" "$dpexec" eval models/mlp.onnx \
+says "dpexec: warning: the loss is nan (null in the JSON): look for NaN or infinite values in --data" "$dpexec" eval models/mlp.onnx \
     --data "$DIR/minus.npz" --loss cross-entropy --threads 1
 
 check "a negative label" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
@@ -331,7 +331,7 @@ bad "x.npy: " "$DIR/lies.npz"
 bad "x.npy: the shape asks for 2251799813685248 bytes of data, the file has 1048576" "$DIR/claims.npz"
 bad "the archive has 5002 members, at most 4096 are read" "$DIR/many.npz"
 bad_idx "long.gz: unpacks to more than the 3152 bytes that its header asks for" "$DIR/long.gz" "$DIR/la"
-bad_idx "far.gz: unpacked it has 576460752303423504 bytes, in /tmp" "$DIR/far.gz" "$DIR/la"
+bad_idx "far.gz: takes 576460752303423504 bytes unpacked, but /tmp has" "$DIR/far.gz" "$DIR/la"
 sanitized=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")       # which reserves terabytes of addresses
 bombed() { ( ulimit -f 20000; [ -n "$sanitized" ] || ulimit -v 4000000; "$dpexec" models/mlp.onnx --data "$1" --loss cross-entropy --steps 1 --threads 1 ) >"$DIR/bombed" 2>&1; grep -q "$2" "$DIR/bombed"; }
 check "within 20 MB of files" bombed "$DIR/lies.npz" "x.npy: "

@@ -263,9 +263,9 @@ refused 2 "its MODE is for metrics that should rise, and it follows perplexity, 
     "${run[@]}" --metric perplexity --monitor perplexity --group '*:schedule=plateau:0.5:2:0.0001:rel:0:0:max'
 
 # ---- what is refused ----
-refused 2 "without --val there are no evaluations to choose a model by: leave out: --monitor; --patience; --no-best" \
+refused 2 "without --val nothing is evaluated, and no best model chosen: leave out: --monitor; --patience; --no-best" \
     "$dpexec" "${flags[@]}" --monitor loss --patience 3 --no-best
-refused 2 "--monitor f1: the run measures no such number; expected loss or accuracy" "${run[@]}" --monitor f1
+refused 2 "--monitor f1: the run does not measure it; expected loss or accuracy" "${run[@]}" --monitor f1
 refused 2 "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '5x'" "${run[@]}" --checkpoint-every 5x --out "$DIR/none"
 refused 2 "--time-limit: expected a time (90s, 10m, 2h), found '90'" "${run[@]}" --time-limit 90
 refused 2 "--keep: expected a whole number from 1, or all, found '0'" "${run[@]}" --keep 0

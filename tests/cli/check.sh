@@ -163,7 +163,7 @@ import sys
 import numpy as np
 x = np.load(sys.argv[1] + "/more.npy")
 assert np.load(sys.argv[1] + "/ran/y0.npy").tolist() == [s + "\0ß" for s in x.tolist()]' "$DIR"
-refused 1 "columns.npy: strings in Fortran's order" "$dpexec" run "$m/model.onnx" --input "x0=$DIR/columns.npy" --out "$DIR/ran" --quiet
+refused 1 "columns.npy: strings in Fortran order" "$dpexec" run "$m/model.onnx" --input "x0=$DIR/columns.npy" --out "$DIR/ran" --quiet
 rm -r "$DIR/strings" "$DIR/refused"
 # Gradients that a file asks for, in closed form.
 mkdir "$DIR/gradients"

@@ -23,7 +23,7 @@ check "run" "$dpexec" run same_ids.onnx people.csv -o found.csv --threads 1
 check "ids" diff <(tail -n +2 found.csv | cut -d, -f2,3 | tr , ' ') ids.txt
 check "evaluate without --map" "$dpexec" eval run/model.onnx --data people.csv,target=price --loss mse --threads 1
 printf 'user,city\n3,Paris\n' >new.csv
-refused 2 "new.csv, line 2, column 'city': no training row has the category 'Paris', and input 'x' has no embedding with a row for such" \
+refused 2 "new.csv, line 2, column 'city': no training row has the category 'Paris', and the embedding of input 'x' has no row for unknown categories" \
     "$dpexec" run same_ids.onnx new.csv
 rm data.json
 says "columns 'age', 'size', 'rent', 'owns', 'grade' feed no input" "$dpexec" train ids.onnx --data people.csv,target=price \
@@ -38,10 +38,10 @@ check "it has a prediction" test "$(grep -c '' new_y.csv)" = 3
 printf 'Lima,1\n' | cat cities.csv - >many.csv
 check "as many as rows" "$dpexec" train five.onnx --data cities.csv,target=price --loss mse "${how[@]}"
 check "all rows" "$dpexec" train five.onnx --data many.csv,target=price --loss mse "${how[@]}" --out all
-refused 2 "new.csv, line 3, column 'city': no training row has the category 'Paris', and input 'x' has no embedding with a row for such" \
+refused 2 "new.csv, line 3, column 'city': no training row has the category 'Paris', and the embedding of input 'x' has no row for unknown categories" \
     "$dpexec" run all/model.onnx new.csv -o new_y.csv --threads 1
 printf 'Bonn,3\n' | cat many.csv - >more.csv
-refused 2 "column 'city' has 6 categories, and the embedding of input 'x' 5 rows" \
+refused 2 "column 'city' has 6 categories, but the embedding of input 'x' has 5 rows" \
     "$dpexec" train five.onnx --data more.csv,target=price --loss mse "${how[@]}"
 refused 2 "people.csv, line 2, column 'size': input 'x' takes ids, whole numbers from " \
     "$dpexec" train ids.onnx --data people.csv,target=price --map x=user+size --loss mse "${how[@]}"

@@ -90,11 +90,11 @@ says "--val $DIR/with_others.npz: input 'x' is read from array 'images', the onl
 says "input 'x' is read from array 'images'" "$dpexec" eval models/mlp.onnx --loss cross-entropy --data "$DIR/called_target.npz"
 check "nothing is said of names that are right" sh -c '! "$@" 2>&1 | grep -q "only one"' - "${one[@]}" --data "$DIR/plain.npz"
 says "input 'tokens' is read from array 'text'" "$dpexec" models/transformer.onnx --data "$DIR/letters.npz" --loss cross-entropy --batch-size 10 --steps 1 --threads 1
-refused 2 "no array is called like input 'x' [?,64] float32, and 2 fit; the data has 'a' [43,64] float32, 'b' [43,64] float32, 'target' [43] int64" \
+refused 2 "no array has the name of input 'x' [?,64] float32, and 2 arrays fit; the data has 'a' [43,64] float32, 'b' [43,64] float32, 'target' [43] int64" \
     "${one[@]}" --data "$DIR/two_fit.npz"
-refused 2 "no array for input 'x' [?,64] float32: none is called so or fits; the data has 'a' [43,60] float32, 'target' [43] int64" \
+refused 2 "no array for input 'x' [?,64] float32: none has its name or fits; the data has 'a' [43,60] float32, 'target' [43] int64" \
     "${one[@]}" --data "$DIR/none_fits.npz"
-refused 2 "the only one of its shape does not fit: text: the data's float64 becomes int64, but row 0 holds" "$dpexec" models/transformer.onnx \
+refused 2 "the only one of its shape does not fit: text: the data's float64 is converted to int64, which cannot hold the value of row 0," "$dpexec" models/transformer.onnx \
     --data "$DIR/no_letters.npz" --loss cross-entropy --batch-size 10 --steps 1 --threads 1
 refused 2 "3 arrays could be the target, name one with --target: 'labels' [43] int64, 'ids' [43] int64, 'wide' [43,65] float64" \
     "${one[@]}" --data "$DIR/with_others.npz"
@@ -105,7 +105,7 @@ check "which gives the same outputs" diff -r "$DIR/run_x" "$DIR/run_unnamed"
 refused 2 "--input x is given twice" "$dpexec" run models/mlp.onnx --input "$DIR/x.npy" --input "x=$DIR/x.npy" --out "$DIR/none"
 refused 2 "expected NAME=FILE.npy, for the model has 2 inputs" "$dpexec" run "$DIR/two_inputs.onnx" --input "$DIR/x.npy" --out "$DIR/none"
 
-refused 2 "target: the data's float32 becomes int64, but row 3 holds 2.5" "$dpexec" models/mlp.onnx --data "$DIR/fraction.npz" "${how[@]}" --out "$DIR/none"
+refused 2 "target: the data's float32 is converted to int64, which cannot hold the value of row 3, 2.5" "$dpexec" models/mlp.onnx --data "$DIR/fraction.npz" "${how[@]}" --out "$DIR/none"
 refused 2 "row 3 holds nan" "$dpexec" models/mlp.onnx --data "$DIR/nan.npz" "${how[@]}" --out "$DIR/none"
 refused 2 "row 3 holds 1e+30" "$dpexec" models/mlp.onnx --data "$DIR/huge.npz" "${how[@]}" --out "$DIR/none"
 refused 2 "row 2 holds" "$dpexec" models/transformer.onnx --data "$DIR/token_fraction.npz" "${how[@]}" --out "$DIR/none"

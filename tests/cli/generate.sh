@@ -154,7 +154,7 @@ for model in ahead mean; do
     check "$model: no earlier token is kept" grep -q 'computed anew for each that is written: .* mixes tokens of different times' "$DIR/said"
 done
 check "turned: writes" writes turned
-check "turned: kept tokens give other scores" grep -q 'warning: scores of token 4 from keys and values that were kept differ by' "$DIR/said"
+check "turned: kept tokens give other scores" grep -q 'warning: the key-value cache changes the scores of token 4 by' "$DIR/said"
 likeliest square "$prompt" 60 40 >"$DIR/square.expected"
 "$dpexec" generate "$DIR/square.onnx" --prompt "$prompt" --tokens 60 --temperature 0 --class-axis 2 --quiet >"$DIR/square.written"
 check "square: the likeliest tokens" cmp "$DIR/square.written" "$DIR/square.expected"
@@ -200,6 +200,6 @@ refused 2 "--temperature: expected a number from 0 on, found -1" "$dpexec" gener
 refused 2 "--top-p: expected a number above 0, up to 1, found 1.5" "$dpexec" generate "$DIR/fixed.onnx" --top-p 1.5
 refused 2 "input 'x' does not take tokens [batch, T]" "$dpexec" generate models/mlp.onnx
 refused 1 "none.json: No such file or directory" "$dpexec" generate "$DIR/fixed.onnx" --tokenizer none.json
-refused 2 "--sample-prompt goes with --sample-every N" "$dpexec" "${flags[@]}" --sample-prompt a
+refused 2 "--sample-prompt needs --sample-every N" "$dpexec" "${flags[@]}" --sample-prompt a
 refused 2 "--sample-every: input 'x' does not take tokens [batch, T]" "$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --sample-every 1 --steps 1
 finish

@@ -238,10 +238,10 @@ check "a metric that should fall" cmp "$DIR/by-loss/model.onnx" "$DIR/by-metric/
 says "--resume: --metric was 'accuracy', is 'f1' from here on" "${train[@]}" ${plateaus/accuracy/f1} --steps 12 --resume "$DIR/level"
 says "--resume: --eval-every was '1', is '2' from here on" "${train[@]}" ${plateaus/every 1/every 2} --steps 14 --resume "$DIR/level"
 refused 1 "follows the metric, which is not one number" "${train[@]}" ${plateaus/accuracy/confusion-matrix} --steps 1
-refused 2 "plateau follows the metric of evaluations: --val is not given" "${train[@]}" --steps 1 --metric accuracy --group 'body*:schedule=plateau:0.1:1:0:rel:0:0:max'
+refused 2 "plateau follows evaluations: give --val or --val-split" "${train[@]}" --steps 1 --metric accuracy --group 'body*:schedule=plateau:0.1:1:0:rel:0:0:max'
 refused 2 "--metric perplexity should fall, and its MODE is for metrics that should rise: give min-metric" "${train[@]}" --steps 1 --val $here/data.npz --metric perplexity --lr-schedule plateau:0.1:1:0:rel:0:0:max
 refused 2 "--metric accuracy should rise, and its MODE is for metrics that should fall: give max" "${train[@]}" --steps 1 --val $here/data.npz --metric accuracy --group 'body*:schedule=plateau:0.1:1:0:rel:0:0:min-metric'
-refused 2 "follows the metric: --metric is not given" "${train[@]}" --steps 1 --val $here/data.npz --lr-schedule plateau:0.1:1:0:rel:0:0:max
+refused 2 "follows a metric: give --metric" "${train[@]}" --steps 1 --val $here/data.npz --lr-schedule plateau:0.1:1:0:rel:0:0:max
 
 # A gradient that is no number stays one, by whatever it is clipped: the slope of sqrt(p * p) at 0.
 "$python" - "$DIR/slope" <<'END'

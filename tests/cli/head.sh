@@ -76,11 +76,11 @@ for i in 0 1 2; do
 done
 rows=$(printf '1,2,3,4,5,6,%s\n' a b c d e f g h i j k)
 printf 'a,b,c,d,e,f,kind\n%s\n' "$rows" >"$DIR/kinds.csv"
-says "has 3 classes, and output 'scores' of the model has 10: --head 3 gives it new weights for as many" "$dpexec" train $here/resnet.onnx \
+says "has 3 classes, but output 'scores' of the model has 10: --head 3 replaces its last layer" "$dpexec" train $here/resnet.onnx \
     --data "images:$DIR/images,size=5" --loss cross-entropy --steps 1 --threads 1
 says "(--head)" "$dpexec" train $here/resnet.onnx --data "images:$DIR/images,size=5" --loss cross-entropy --steps 1 --threads 1 --head 3
-check "nothing more to say" test "$(grep -c "classes, and output" "$DIR/says.log")" = 0
-refused 2 "has 11 classes, and output 'scores' of the model has 10: --head 11 gives it new weights for as many" "$dpexec" train $here/mlp.onnx \
+check "nothing more to say" test "$(grep -c "classes, but output" "$DIR/says.log")" = 0
+refused 2 "has 11 classes, but output 'scores' of the model has 10: --head 11 replaces its last layer" "$dpexec" train $here/mlp.onnx \
     --data "csv:$DIR/kinds.csv,target=kind" --loss cross-entropy --steps 1 --threads 1
 says "trained 1 step" "$dpexec" train $here/mlp.onnx --data "csv:$DIR/kinds.csv,target=kind" --loss cross-entropy --steps 1 --threads 1 --head 11
 
@@ -91,7 +91,7 @@ np.savez(sys.argv[1] + '/three.npz', x=np.ones((9, 6), 'f'), target=np.arange(9)
 np.savez(sys.argv[1] + '/ten.npz', x=np.ones((10, 6), 'f'), target=np.arange(10))" "$DIR"
 printf 'a,b,c,d,e,f,kind\n1,2,3,4,5,6,0\n1,2,3,4,5,7,1\n1,2,3,4,5,8,2\n' >"$DIR/numbers.csv"
 few=(--loss cross-entropy --steps 1 --threads 1)
-hint="has labels 0 to 2, and output 'scores' of the model has 10: --head 3 gives it new weights for as many"
+hint="has labels 0 to 2, but output 'scores' of the model has scores for 10 classes: --head 3 replaces its last layer"
 says "$hint" "$dpexec" train $here/mlp.onnx --data "$DIR/three.npz" "${few[@]}"
 says "$hint" "$dpexec" train $here/mlp.onnx --data "csv:$DIR/numbers.csv,target=kind" "${few[@]}"
 for how in "three.npz --head 3" "three.npz --quiet" "ten.npz"; do

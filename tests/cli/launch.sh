@@ -50,6 +50,8 @@ check 'the bytes of one process' same_run "$DIR/alone" "$DIR/one"
 check 'more processes than the limit of open files was for' bash -c 'ulimit -Sn 100; exec "$@"' - "$dpexec" launch -n 20 -- "${mlp[@]/#12/1}"
 refused 2 '-n 40: needs 910 open files at a time, this process may have 200' \
     bash -c 'ulimit -n 200; exec "$@"' - "$dpexec" launch -n 40 -- "${mlp[@]}"
+refused 2 "dpexec: launch: -- is missing before the command: dpexec launch ... -- train ..." "$dpexec" launch -n 4 "${mlp[@]}"
+check "that alone is said" test "$(grep -c '' "$DIR/refused.err")" = 2
 refused 2 '-n N is missing' "$dpexec" launch -- "${mlp[@]}"
 refused 2 'expected a whole number from 1 to 256' "$dpexec" launch -n 257 -- "${mlp[@]}"
 
@@ -73,7 +75,7 @@ sed 's/fc1/fc9/g' models/mlp.onnx >"$DIR/model-3.onnx"
 refused 2 'rank 3 has a model of digest' "$dpexec" launch -n 4 -- train "$DIR/model-{rank}.onnx" "${mlp[@]:2}"
 check 'all four say so' test "$(grep -cF 'rank 3 has a model of digest' "$DIR/refused.err")" = 4
 for flag in '--world 1' '--rank 0' '--rendezvous localhost:1'; do
-    refused 2 "${flag% *}: dpexec launch has connected its processes" "$dpexec" launch -n 2 -- "${mlp[@]}" $flag
+    refused 2 "${flag% *}: dpexec launch connects its processes itself" "$dpexec" launch -n 2 -- "${mlp[@]}" $flag
 done
 
 # ---- what the processes are told ----

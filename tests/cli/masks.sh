@@ -72,13 +72,13 @@ refused 1 "train_masks/a/0.png: the pixel in row 0, column 5 is 255, which is no
     "$dpexec" train net.onnx --data "$(set_of train)" --loss cross-entropy --quiet --no-shuffle --threads 1
 printf 'one\ntwo\n' >two.txt
 says "row 0: val_masks/a/0.png: the pixel in row" "$dpexec" data images:val,masks=val_masks,classes=two.txt,size=32
-refused 2 "values has 2 numbers, and there are 4 classes" "$dpexec" train net.onnx --data "$(set_of val)",values=0+1 --loss cross-entropy
+refused 2 "values has 2 numbers, but there are 4 classes" "$dpexec" train net.onnx --data "$(set_of val)",values=0+1 --loss cross-entropy
 printf '%s\n' a b c d e >five.txt
-refused 2 "has 5 classes of pixels, and output 'logits' of the model has scores for 4" "$dpexec" train net.onnx \
+refused 2 "has 5 classes of pixels, but output 'logits' of the model has scores for 4" "$dpexec" train net.onnx \
     --data images:val,masks=val_masks,classes=five.txt --loss cross-entropy
 cp train_masks/a/0.png val_masks/a/0.png
 rm val_masks/b/1.png
 refused 1 "2 of 6 images are broken" "$dpexec" data "$(set_of val)",size=32
-refused 1 "val_masks/a/0.png has 40 x 36 pixels, and its image val/a/0.png 32 x 32" "$dpexec" data "$(set_of val)",size=32
+refused 1 "val_masks/a/0.png has 40 x 36 pixels, but its image val/a/0.png has 32 x 32" "$dpexec" data "$(set_of val)",size=32
 says "2 of 6 images are broken and left out" "$dpexec" data "$(set_of val)",size=32 --skip-broken
 finish

@@ -160,7 +160,7 @@ check "are those of three replicas" same_run "$DIR/evenly3" "$DIR/evenly_process
 check "more batches than there are" "$dpexec" "${args[@]}" "${val[@]}" --eval-batches 100 --out "$DIR/more"
 check "all" "$dpexec" "${args[@]}" "${val[@]}" --out "$DIR/all"
 check "are all" same_run "$DIR/all" "$DIR/more"
-refused 2 "--eval-batches is how much of --val is evaluated: give --val or --val-split" "$dpexec" "${args[@]}" --data $here/absent.npz --eval-batches 2
+refused 2 "--eval-batches needs data to evaluate on: give --val or --val-split" "$dpexec" "${args[@]}" --data $here/absent.npz --eval-batches 2
 
 # In worlds, whose processes read their parts, beside training that changes nothing: all processes are told the same.
 while read -r size set metric; do
@@ -276,7 +276,7 @@ arguments logits bce-logits "confusion-matrix auc f1 accuracy" -
 val=(--data $here/logits.npz --val $here/logits.npz --lr 0.1 --epochs 2)
 says "best epoch 1: eval auc " "$dpexec" "${args[@]}" "${val[@]}"
 for monitor in f1 accuracy loss; do says ": eval $monitor " "$dpexec" "${args[@]}" "${val[@]}" --monitor $monitor; done
-refused 2 "--monitor r2: the run measures no such number; expected loss or auc or f1 or accuracy" "$dpexec" "${args[@]}" "${val[@]}" --monitor r2
+refused 2 "--monitor r2: the run does not measure it; expected loss or auc or f1 or accuracy" "$dpexec" "${args[@]}" "${val[@]}" --monitor r2
 arguments logits bce-logits "recall:macro recall" -
 says ": eval recall 0" "$dpexec" "${args[@]}" "${val[@]}" --monitor recall      # not recall:macro, which comes first
 arguments logits bce-logits "f1 recall:macro" -
@@ -309,9 +309,9 @@ check "what is no prediction of samples is told" "$dpexec" eval tests/api/own_lo
 says "output 'acc' has no axis of samples: it is not written" "$dpexec" eval tests/api/own_losses.onnx --data tests/api/own_losses.npz \
     --threads 1 --batch-size 5 --loss output:loss --predictions "$DIR/own"
 check "and the rest is written" test "$(cd "$DIR/own" && echo *)" = "box_loss.npy scores.npy"
-refused 2 "give --loss KIND, which is measured, or --predictions DIR" "$dpexec" eval $here/scores.onnx --data $here/plain.npz
-refused 2 "--metric accuracy goes with a --loss" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --metric accuracy --predictions "$DIR/predicted"
-refused 2 "--predictions $here/plain.npz: is no folder" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --predictions $here/plain.npz
+refused 2 "give --loss KIND to measure, or --predictions DIR to write predictions" "$dpexec" eval $here/scores.onnx --data $here/plain.npz
+refused 2 "--metric accuracy needs --loss" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --metric accuracy --predictions "$DIR/predicted"
+refused 2 "--predictions $here/plain.npz: not a folder" "$dpexec" eval $here/scores.onnx --data $here/plain.npz --predictions $here/plain.npz
 
 arguments plain cross-entropy top-k:6 -
 refused 2 "--metric top-k:6: the scores have 5 classes" "$dpexec" eval "${args[@]}" --data $here/plain.npz

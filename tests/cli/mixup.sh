@@ -44,7 +44,7 @@ refused 2 "'mixup': write mixup:NUMBER, above 0 and at most 100" "$dpexec" train
 refused 2 "'randaugment:31': write randaugment:MAGNITUDE, a whole number from 1 to 30" "$dpexec" train "${net[@]}" --augment randaugment:31
 refused 2 "mixup and cutmix mix classes" "$dpexec" train net.onnx --data images:train --loss mse --augment mixup:1
 find train -type f | sed 's|^train/||; s|$|,0.5,2|' >numbers.csv
-refused 2 "mixup and cutmix mix classes, and the targets are 2 numbers a sample" \
+refused 2 "mixup and cutmix mix classes, but the targets are 2 numbers per sample" \
     "$dpexec" train net.onnx --data images:train,list=numbers.csv --loss cross-entropy --augment mixup:1
 refused 2 "takes class numbers: --loss cross-entropy" "$dpexec" train net.onnx --data images:train --loss nll --augment cutmix:1
 finish

@@ -203,8 +203,8 @@ loud=("${encoder[@]/--quiet/--debug}")
 says "--data $here/encoder.npz: the sequences of 'x': input 'src_key_padding_mask' gets 1 at their padding" "${loud[@]/#10/1}"
 says "the sequences of 'words': input 'lengths' gets their lengths" "${words[@]/--quiet/--debug}" --lengths lengths=words
 says "along axis 2, as the targets' shape says" "${loud[@]/#10/1}"
-says "--data $here/encoder.npz: sequences have 8 lengths, and 4 programs are kept" "${loud[@]}" --programs 4
-says "8 lengths, each choice of which for the replicas is a program, and 32 are kept" "${loud[@]}" "${own[@]}"
+says "--data $here/encoder.npz: sequences have 8 lengths, each compiles a program, and 4 are kept" "${loud[@]}" --programs 4
+says "8 lengths, each combination of lengths over the replicas compiles a program, and 32 are kept" "${loud[@]}" "${own[@]}"
 "${loud[@]}" --programs 4 --pad-multiple 3 >"$DIR/log" 2>&1 # 3, 6 and 9
 check "three lengths are few" test "$(grep -c "programs are kept" "$DIR/log")" = 0
 refused 1 "sample 3: " "${encoder[@]/%encoder.npz/encoder_bad.npz}" --replicas 2

@@ -85,7 +85,7 @@ check "an earlier best model" "${run[@]}" --steps $last --out "$DIR/run"
 check "is kept beside this run's" test -s "$DIR/run/best.onnx" -a -e "$DIR/run/best.1.onnx" -a ! -s "$DIR/run/best.1.onnx"
 attempt 2
 cp "$DIR/run/metrics.jsonl" "$DIR/run/metrics.1.jsonl"
-says "there is no checkpoint: the run begins again" "${run[@]}" --steps $last --resume "$DIR/run"
+says "there is no checkpoint yet: the run begins at step 0" "${run[@]}" --steps $last --resume "$DIR/run"
 check "beside an earlier one" test -e "$DIR/run/metrics.2.jsonl" -a -e "$DIR/run/model.onnx"
 attempt 0
 check "nothing was logged" "${run[@]}" --steps $last --out "$DIR/run"

@@ -44,7 +44,7 @@ for key in txt json.label; do
 done
 check "eval takes the target from the run" "$dpexec" eval "$DIR/by_json.label" --data "$DIR/ten.tar"
 says "2 classes: 0 (cat): 7, 1 (dog): 3" "$dpexec" data "$DIR/ten.tar,size=8,target=json.n,classes=$DIR/names.txt"
-refused 2 "class 1, and there are names of 1 classes" "$dpexec" data "$DIR/ten.tar,size=8,classes=$DIR/one.txt"
+refused 2 "class 1, but only 1 classes have names" "$dpexec" data "$DIR/ten.tar,size=8,classes=$DIR/one.txt"
 says "target           [30,2]" "$dpexec" data "$shards,size=8,target=json.box.xy"
 
 # Forms of names.
@@ -122,7 +122,7 @@ refused_data 1 "no_npz.tar/0.npz: not a .npz archive" no_npz.tar
 refused_data 1 "npz_cut.tar/1.npz: not a .npz archive" npz_cut.tar
 refused_data 2 "masks: no sample has key 'mask.png' (there are: png, seg.png)" "seg.tar,size=8,masks=mask.png"
 refused_data 2 "'png' is the key of images and of masks" "pair.tar,size=8,masks=png,image=jpg+png"
-refused_data 2 "target= gives targets, and so does masks=" "pair.tar,size=8,masks=png,target=png"
+refused_data 2 "target= and masks= both give targets: leave one out" "pair.tar,size=8,masks=png,target=png"
 refused_data 2 "target: 'jpg' is the key of images; masks=jpg reads them as classes of pixels" "ten.tar,size=8,target=jpg"
 refused_data 1 "lacks_mask.tar/2: has no 'seg.png'" "lacks_mask.tar,size=8,masks=seg.png"
 refused_data 1 "no_mask.tar/1.cls: a mask is a PNG file" "no_mask.tar,size=8,masks=cls"
@@ -133,8 +133,8 @@ refused 2 "no sample has a label, key 'cls'" "$dpexec" train models/resnet20.onn
 refused_data 1 "two_images.tar/000000: has several images; image=KEY says which" "two_images.tar,size=8"
 refused_data 1 "bad_image.tar/000001.jpg: neither a JPEG nor a PNG nor a WebP file" "bad_image.tar,size=8"
 says "1 of 3 images are broken and left out" "$dpexec" data "$DIR/bad_image.tar,size=8" --skip-broken
-refused_data 1 "outside.tar: member '../x.jpg' is called as a file outside of the archive" "outside.tar,size=8"
-refused_data 1 "empty.tar: expected members called as 0001.jpg and 0001.cls, found none" "empty.tar,size=8"
+refused_data 1 "outside.tar: member '../x.jpg' has a path outside of the archive" "outside.tar,size=8"
+refused_data 1 "empty.tar: expected members named like 0001.jpg and 0001.cls, found none" "empty.tar,size=8"
 says "no_end.tar has no end mark of a tar archive; it may be cut off" "$dpexec" data "$DIR/no_end.tar,size=8"
 refused_data 1 "cut.tar" "cut.tar,size=8"
 refused_data 1 "joined.tar: other data behind the end of the archive" "joined.tar,size=8"

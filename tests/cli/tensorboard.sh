@@ -61,5 +61,5 @@ check "each step once" events "$DIR/half"
 check "one file" test "$(find "$DIR/half/tensorboard" -type f | wc -l)" = 1
 check "three processes" "$dpexec" launch -n 3 -- train "${flags[@]}" --epochs 2 --tensorboard --out "$DIR/three"
 check "each step once, by rank 0" events "$DIR/three"
-refused 2 "--tensorboard needs a folder, and --out none writes nothing" "$dpexec" "${flags[@]}" --tensorboard --out none
+refused 2 "--tensorboard needs a folder, but --out none writes nothing" "$dpexec" "${flags[@]}" --tensorboard --out none
 finish

@@ -73,7 +73,7 @@ refused 2 "--split 0.1: one weight, expected one for each device" "$dpexec" eval
 check "eval has no --val-split" test -z "$(grep mean "$DIR/refused.err")"
 
 # Flags that contradict each other are refused before model and data are read, and folders before the training is planned.
-refused 2 "--val-split evaluates on a part of --data: leave it out, or --val" "$dpexec" none.onnx --data none.npz --loss mse --val none.npz \
+refused 2 "--val and --val-split do not go together: leave one out" "$dpexec" none.onnx --data none.npz --loss mse --val none.npz \
     --val-split 0.1
 refused 2 "--balanced draws samples: leave out --no-shuffle" "$dpexec" none.onnx --data none.npz --loss mse --balanced --no-shuffle
 refused 1 "--resume $DIR/none: No such file or directory" "$dpexec" none.onnx --data none.npz --loss mse --resume "$DIR/none"
@@ -81,7 +81,7 @@ mkdir "$DIR/trained" && touch "$DIR/trained/model.onnx"
 refused 1 "$DIR/trained already holds a run: continue it with --resume, or choose another --out" "$dpexec" none.onnx --data none.npz \
     --loss mse --out "$DIR/trained"
 # All that can be refused without data is, at once.
-refused 2 "--keep: expected a whole number from 1, or all, found '0'; --val-split evaluates on a part of --data: leave it out, or --val" \
+refused 2 "--keep: expected a whole number from 1, or all, found '0'; --val and --val-split do not go together: leave one out" \
     "$dpexec" none.onnx --data none.npz --loss mse --val none.npz --val-split 0.1 --keep 0 --bn-group 2 --bn local --loss-scale 8 --warmup-steps 5 \
     --steps 3 --criterion loss.onnx --class-weights w.npy --augment spin
 for said in "--augment" "--warmup-steps 5 is more than the 3 steps of the run" "--loss-scale needs --precision float16" \
@@ -107,7 +107,7 @@ refused 1 "none.onnx: cannot read: No such file or directory; none.npz: cannot o
     "$dpexec" run none.onnx none.npz -o "$DIR/none/none.csv"
 refused 1 "images: cannot open: No such file" "$dpexec" models/mlp.onnx --data idx:images,labels --loss mse
 refused 1 "tokenizer none.json: cannot open: No such file" "$dpexec" models/mlp.onnx --data text:README.md,tokenizer=none.json --loss mse
-refused 2 "--lr-schedule plateau follows the metric of evaluations: --val is not given" "$dpexec" none.onnx --data none.npz --loss mse \
+refused 2 "--lr-schedule plateau follows evaluations: give --val or --val-split" "$dpexec" none.onnx --data none.npz --loss mse \
     --lr-schedule plateau:0.1:10:0:rel:0:0:max --metric mae
 
 # Completions, from the table that --help prints.
@@ -159,7 +159,7 @@ refused 2 "there is no command predict, nor a file of that name; commands: train
 refused 2 "there is no command rum, nor a file: did you mean run?" "$dpexec" rum models/mlp.onnx
 refused 2 "--steps needs a value" "$dpexec" models/mlp.onnx --data "$digits" --steps
 refused 2 "--quiet takes no value" "${train[@]}" --quiet=yes
-refused 2 "--total-steps is not given but derived: where schedules end" "${train[@]}" --total-steps 3
+refused 2 "--total-steps cannot be given, dpexec derives it: where schedules end" "${train[@]}" --total-steps 3
 refused 2 "--steps 4611686018427387903: of --accumulate 3 batches each, expected at most 1537228672809129301" "${train[@]}" \
     --steps 4611686018427387903 --accumulate 3
 refused 2 "--steps 4611686018427387903: of --accumulate 3 batches each" "${train[@]}" --steps 4611686018427387903 --accumulate 3 \
@@ -290,7 +290,7 @@ refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune
 refused 2 "--no-capture is for GPUs: --devices names cpu:1" "${train[@]}" --no-capture --devices cpu:1
 refused 2 "--tune measures on a GPU that is there: cuda:0 is only described" "${train[@]}" --tune --devices cuda@tests/devices/h100.json
 refused 2 "--tune: expected true or false, found 'fast'" "${train[@]}" --tune=fast
-refused 2 "--checkpoint-every needs a folder, and --out none writes nothing" "${train[@]}" --checkpoint-every 1 --out none
+refused 2 "--checkpoint-every needs a folder, but --out none writes nothing" "${train[@]}" --checkpoint-every 1 --out none
 
 refused 1 "none.onnx" "$dpexec" none.onnx --data "$digits" --loss cross-entropy
 refused 1 "none.npz" "$dpexec" models/mlp.onnx --data none.npz --loss cross-entropy

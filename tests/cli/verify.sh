@@ -24,7 +24,7 @@ for model in resnet20 transformer unet; do
 done
 # What is not meant to be what one replica computes is told apart from what is wrong.
 for option in '--bn local' '--loss-scaling mean-of-means' '--reduce-dtype bf16' '--bn-eps clamp'; do
-    refused 1 "from what one replica computes, as is meant by: $option" "$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --verify \
+    refused 1 "from what one replica computes, as these options intend: $option" "$graph_transform" models/fashion_cnn.onnx --loss cross-entropy --verify \
         --batch-size 10 --devices 'cpu*4' $option
 done
 finish

@@ -142,7 +142,7 @@ class Steps(Case):
         adj, x = np.eye(6, k=1, dtype=np.float32), np.arange(18, dtype=np.float32).reshape(6, 3)
         for size in (None, 6):
             np.testing.assert_array_equal(t.predict(adj=adj, x=x, batch_size=size), adj @ x.sum(1, keepdims=True) * [1, 1])
-        self.refused(ValueError, "input 'adj' tells the samples apart, so all of them are one batch in their order: "
+        self.refused(ValueError, "input 'adj' refers to samples by position, so all are one batch in their order: "
                      "give shuffle=False and batch_size=6", t.predict, adj=adj, x=x, batch_size=2)
 
     def test_integers_of_the_other_sign_do_not_fit(self):

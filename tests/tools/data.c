@@ -193,7 +193,8 @@ static void test_half(void)
         for (int i = 0; i < 5; i++)
             CU_ASSERT_EQUAL(got[i], value[i]);
         CU_ASSERT_EQUAL(memcmp(same, little, sizeof little), 0);
-        CHECK_FAILS(E_INVALID, "x: the data's float16 becomes int64, but row 1 holds -2.5",
+        CHECK_FAILS(E_INVALID,
+                    "x: the data's float16 is converted to int64, which cannot hold the value of row 1, -2.5",
                     array_check_convert(&d->array[0], DPX_INT64, "x"));
         dataset_free(d);
     }
@@ -242,10 +243,10 @@ static void test_narrowed(void)
         array_gather(&a, &zero, 1, cases[i].to, &got);
         CU_ASSERT_EQUAL(memcmp(&got, &cases[i].v, dpx_dtype_size(cases[i].to)), 0);
     }
-    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 0 holds 300",
+    CHECK_FAILS(E_INVALID, "y: the data's int64 is converted to uint8, which cannot hold the value of row 0, 300",
                 array_check_convert(&labels, DPX_UINT8, "y"));
     two[0] = 5;
-    CHECK_FAILS(E_INVALID, "y: the data's int64 becomes uint8, but row 1 holds -1",
+    CHECK_FAILS(E_INVALID, "y: the data's int64 is converted to uint8, which cannot hold the value of row 1, -1",
                 array_check_convert(&labels, DPX_UINT8, "y"));
 }
 

@@ -170,7 +170,7 @@ static void test_failures(void)
     CHECK_FAILS(E_IO, "every sample is broken: row3.bin: gone", loader_status(l));
     loader_free(l);
     dataset_free(view);
-    CHECK_FAILS(E_INVALID, "the source makes int32, which cannot become int8",
+    CHECK_FAILS(E_INVALID, "the data is int32, which cannot be converted to int8",
                 array_check_convert(&d->array[0], DPX_INT8, "x"));
     dataset_free(d);
 }

@@ -349,7 +349,7 @@ static void test_mask_values(void)
     refuse_masks("", "masks/d.png: No such file", none);
     refuse_masks("", "this is a JPEG file", none);
     refuse_masks("", "expected a PNG file of a palette or of gray with up to 8 bits, found colours", none);
-    refuse_masks("", "masks/g.png has 34 x 50 pixels, and its image", none);
+    refuse_masks("", "masks/g.png has 34 x 50 pixels, but its image", none);
     remove_folder();
     make_mask_folder("");
     snprintf(classes, sizeof classes, ",classes=%s/classes", folder);
@@ -372,7 +372,7 @@ static void test_mask_values(void)
         dataset_free(d);
     }
     refuse_masks(",values=0+1+1", "values: expected different numbers from 0 to 255", none);
-    refuse_masks(",list=x.csv", "list= gives targets, and so does masks=", none);
+    refuse_masks(",list=x.csv", "list= and masks= both give targets: leave one out", none);
     remove_folder();
 }
 

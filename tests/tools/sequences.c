@@ -225,7 +225,7 @@ static void test_refused(void)
     CHECK_OK(open_folder(&d));
     dataset_free(d);
     WRITE("x.lengths", "i8", "(4,)", int64_t, 0, 1, 3, 1);
-    CHECK_FAILS(E_IO, "says 3 of sample 2, expected 0 to the 2 positions of 'x'", open_folder(&d));
+    CHECK_FAILS(E_IO, "has length 3 for sample 2, expected 0 to 2, the positions of 'x'", open_folder(&d));
     WRITE("x.lengths", "i8", "(4,)", int64_t, 0, -1, 2, 1);
     CHECK_FAILS(E_IO, "says -1 of sample 1", open_folder(&d));
     WRITE("x.lengths", "i8", "(3,)", int64_t, 0, 1, 2);

@@ -167,7 +167,7 @@ static void test_refused(void)
     char many[2048] = "name,b\n";
 
     refuse(E_INVALID,
-           "column 'a' holds 2 numbers, but 'abc' in line 3, as one of 1: mend this, or give category=a or drop=a",
+           "column 'a' holds 2 numbers, but 'abc' in line 3, one of 1 texts: correct it, or give category=a or drop=a",
            "a,b\n1,1\nabc,2\n2,3\n", NULL);
     refuse(E_INVALID, "column 'a' holds numbers with commas, first '1,5' in line 2: decimal=comma",
            "a;b\n1,5;1\n2,5;2\n", NULL);
@@ -189,8 +189,8 @@ static void test_refused(void)
     refuse(E_IO, "there are no rows", "\n\n", NULL);
     for (int i = 0; i < 60; i++)
         snprintf(many + strlen(many), sizeof many - strlen(many), "n%d,t%d\n", i, i);
-    refuse(E_IO, "column 'name' has 60 different texts in 60 rows, as names have: drop=name", many, NULL);
-    refuse(E_IO, "; column 'b' has 60 different texts in 60 rows, as names have: drop=b", many, NULL);
+    refuse(E_IO, "column 'name' has 60 different texts in 60 rows, like names: drop=name", many, NULL);
+    refuse(E_IO, "; column 'b' has 60 different texts in 60 rows, like names: drop=b", many, NULL);
     check_kinds("name:c b:c", many, &(TableOptions){ .category = "name+b" });
 }
 

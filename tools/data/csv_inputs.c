@@ -147,8 +147,8 @@ static void divide(Division *d)
             take_column(d, add_tensor(d, &c->input[i], NULL), column);
         else if (rest)
             problems_add(&d->wrong,
-                         "no column is called as the model's inputs '%.80s' and '%.80s', and one input alone can get "
-                         "all columns: --map %.80s=COL+COL says which it gets",
+                         "no column has the name of the model's input '%.80s' or '%.80s', and only a single input gets "
+                         "all columns: name the columns of each with --map %.80s=COL+COL",
                          rest->name, name, name);
         else
             rest = &c->input[i];
@@ -252,7 +252,7 @@ static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t 
     char number[NUMBER_TEXT];
 
     if (col->kind == COLUMN_CATEGORY && in->rows && col->n_known > in->rows)
-        return FAIL(E_INVALID, "%s: column '%.60s' has %d categories, and the embedding of input '%s' %lld rows",
+        return FAIL(E_INVALID, "%s: column '%.60s' has %d categories, but the embedding of input '%s' has %lld rows",
                     t->path, col->name, col->n_known, in->name, (long long)in->rows);
     for (int64_t row = 0; row < rows; row++) {
         const double v = table_value(t, column, row);
@@ -263,8 +263,9 @@ static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t 
             if (table_id(t, column, row) < (in->rows ? in->rows : col->n_known))
                 continue;
             return FAIL(E_INVALID,
-                        "%s, line %" PRId64 ", column '%.60s': no training row has the category '%.60s', and input "
-                        "'%s' has no embedding with a row for such ones: %d rows would do",
+                        "%s, line %" PRId64
+                        ", column '%.60s': no training row has the category '%.60s', and the embedding of input '%s' "
+                        "has no row for unknown categories: expected %d rows",
                         t->path, table_line(t, row), col->name, table_unseen(t, column, &row, 1).text, in->name,
                         col->n_known + 1);
         }
@@ -273,7 +274,7 @@ static Status check_ids(const Table *t, int column, const dpx_info *in, int64_t 
         snprintf(number, sizeof number, "no value");
         return FAIL(E_INVALID,
                     "%s, line %" PRId64 ", column '%.60s': input '%s' takes ids, whole numbers from %.0f to %.0f, "
-                    "found %s: --map %s=COL says which column has them, category=%.60s numbers its texts",
+                    "found %s: name another column with --map %s=COL, or number its texts with category=%.60s",
                     t->path, table_line(t, row), col->name, in->name, least, most,
                     isnan(v) ? number : text_float64(number, v), in->name, col->name);
     }

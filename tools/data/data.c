@@ -54,8 +54,9 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label)
     struct statvfs disk;
 
     if (!f) {
-        const Status st = FAIL(E_IO, "%s: cannot make a temporary file in %s: %s; TMPDIR=DIR says where", label, folder,
-                               strerror(errno));
+        const Status st =
+            FAIL(E_IO, "%s: cannot make a temporary file in %s: %s; choose another folder with TMPDIR=DIR", label,
+                 folder, strerror(errno));
 
         if (fd >= 0)
             close(fd);
@@ -64,8 +65,8 @@ Status temporary_open(FILE **out, uint64_t bytes, const char *label)
     if (!fstatvfs(fileno(f), &disk) && disk.f_frsize && bytes / disk.f_frsize >= disk.f_bavail) {
         fclose(f);
         return FAIL(E_IO,
-                    "%s: unpacked it has %" PRIu64 " bytes, in %s %" PRIu64 " are free: give it as .npy, or TMPDIR=DIR "
-                    "for another folder",
+                    "%s: takes %" PRIu64 " bytes unpacked, but %s has %" PRIu64
+                    " free: convert it to .npy, or choose another folder with TMPDIR=DIR",
                     label, bytes, folder, (uint64_t)disk.f_bavail * disk.f_frsize);
     }
     *out = f;
@@ -432,7 +433,7 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Sha
     char number[NUMBER_TEXT];
 
     if (a->fetch)
-        return FAIL(E_INVALID, "%s: the source makes %s, which cannot become %s", what, dpx_dtype_name(a->dtype),
+        return FAIL(E_INVALID, "%s: the data is %s, which cannot be converted to %s", what, dpx_dtype_name(a->dtype),
                     dpx_dtype_name(to));
     if (a->rank && !array_bytes(a)) /* however many samples that is */
         return ST_OK;
@@ -443,7 +444,8 @@ static Status check_elements(const Array *a, dpx_dtype to, const char *what, Sha
         for (size_t i = span.from; i < span.from + span.n; i++) {
             element_at(e, a, a->data, i);
             if (!holds(number, e, a->dtype, bits, is_signed(to)))
-                return FAIL(E_INVALID, "%s: the data's %s becomes %s, but row %lld holds %s", what,
+                return FAIL(E_INVALID,
+                            "%s: the data's %s is converted to %s, which cannot hold the value of row %lld, %s", what,
                             dpx_dtype_name(a->dtype), dpx_dtype_name(to), (long long)s, number);
         }
     }
@@ -458,7 +460,7 @@ Status array_check_share(const Array *a, dpx_dtype to, const char *what, Share s
     if (to == DPX_FLOAT16 || to == DPX_BFLOAT16 || a->dtype == DPX_BFLOAT16 || to == DPX_BOOL)
         return FAIL(E_INVALID, "%s: the data's %s cannot become %s%s", what, dpx_dtype_name(a->dtype),
                     dpx_dtype_name(to),
-                    to == DPX_FLOAT16 || to == DPX_BFLOAT16 ? "; --dtype float32 computes the model so" : "");
+                    to == DPX_FLOAT16 || to == DPX_BFLOAT16 ? "; --dtype float32 computes the model in float32" : "");
     if (is_float(to))
         return ST_OK;
     if (is_float(a->dtype))

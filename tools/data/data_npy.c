@@ -282,7 +282,7 @@ Status npy_parse(Array *a, const char *label)
     Status st = npy_view(a, &fortran, a->map.data, a->map.size, label);
 
     if (!st && fortran && a->dtype == DPX_STRING)
-        st = FAIL(E_UNSUPPORTED, "%s: strings in Fortran's order", label);
+        st = FAIL(E_UNSUPPORTED, "%s: strings in Fortran order", label);
     if (!st && fortran)
         st = make_row_major(a, label);
     if (st)

@@ -118,7 +118,7 @@ static Status choose_masks(Tar *t, const Source *s, const SourceContext *c)
 
     t->masks = NO_KEY;
     if (given && source_value(s, "target"))
-        return FAIL(E_INVALID, "%s: target= gives targets, and so does masks=", s->text);
+        return FAIL(E_INVALID, "%s: target= and masks= both give targets: leave one out", s->text);
     if (source_value(s, "target") || (!given && !kept))
         return ST_OK;
     if (!given && c->predicts) {
@@ -347,7 +347,7 @@ static Status view_npy(Array *out, const Tar *t, int64_t sample, const TarArray 
     TRY(find_npy(&m, t, sample, a));
     TRY(npy_view(out, &fortran, m.data, m.size, label));
     if (fortran)
-        return FAIL(E_IO, "%s: in Fortran's order; save numpy.ascontiguousarray(x)", label);
+        return FAIL(E_IO, "%s: in Fortran order; save numpy.ascontiguousarray(x)", label);
     if (out->rank >= DPX_MAX_RANK)
         return FAIL(E_IO, "%s: an array of %d axes, a sample has at most %d", label, out->rank, DPX_MAX_RANK - 1);
     return ST_OK;

@@ -469,7 +469,7 @@ Status image_list_label(ImageList *l, char *const *field, int columns, const cha
     TRY(labels_of_fields(l, field, where));
     for (int64_t i = 0; i < l->n && l->label && l->classes; i++)
         if (l->label[i] >= l->classes)
-            return FAIL(E_INVALID, "%s: class %lld, and there are names of %lld classes", l->path[i],
+            return FAIL(E_INVALID, "%s: class %lld, but only %lld classes have names", l->path[i],
                         (long long)l->label[i], (long long)l->classes);
     return ST_OK;
 }

@@ -283,7 +283,7 @@ static Status check_mask(const ImageList *l, int64_t i, const ImageHeader *of)
     st = mask_read_header(&h, file.data, file.size, path);
     image_list_close_mask(&file, l);
     if (!st && (h.width != of->width || h.height != of->height))
-        st = FAIL(E_IO, "%s has %d x %d pixels, and its image %s %d x %d", path, h.width, h.height, l->path[i],
+        st = FAIL(E_IO, "%s has %d x %d pixels, but its image %s has %d x %d", path, h.width, h.height, l->path[i],
                   of->width, of->height);
     return st;
 }
@@ -505,7 +505,7 @@ static Status count_mask_classes(int64_t *out, const Images *m, const Source *s,
 
     *out = c->target == DPX_TARGET_VALUES ? 0 : m->list.classes ? m->list.classes : scores > 1 ? scores : 0;
     if (*out && scores > 1 && *out > scores)
-        return FAIL(E_INVALID, "%s has %lld classes of pixels, and output '%s' of the model has scores for %lld",
+        return FAIL(E_INVALID, "%s has %lld classes of pixels, but output '%s' of the model has scores for %lld",
                     s->text, (long long)*out, y->name, (long long)scores);
     return ST_OK;
 }
@@ -531,7 +531,7 @@ static Status read_values(Images *m, const Source *s, const SourceContext *c, co
         m->mask_class[v] = n++;
     }
     if (text && classes && n != classes)
-        return FAIL(E_INVALID, "%s: values has %d numbers, and there are %lld classes", s->text, n, (long long)classes);
+        return FAIL(E_INVALID, "%s: values has %d numbers, but there are %lld classes", s->text, n, (long long)classes);
     if (ignored >= 0 && ignored < 256 && m->mask_class[ignored] == NO_CLASS)
         m->mask_class[ignored] = (int)ignored;
     m->mask_classes = text ? n : (int)classes;
@@ -582,18 +582,18 @@ static Status read_options(Images *m, const Source *s, const SourceContext *c, c
         problems_add(&wrong, "--mean and --std have %d numbers, but the model takes images of %d channel%s",
                      norm->channels, m->channels, m->channels > 1 ? "s" : "");
     if (!m->floats && (norm->channels > 1 || norm->mean[0] != 0 || norm->std[0] != 1))
-        problems_add(&wrong, "--mean and --std need an input of floats, the model takes bytes");
+        problems_add(&wrong, "--mean and --std need a model with an input of floats, found bytes");
     m->augments = c->training && c->augment && augment_of_images(c->augment);
     if (m->augments && augment_parse(&m->augment, c->augment, "--augment"))
         problems_add(&wrong, "%s", status_message());
     if (mixes(m) && !m->floats)
-        problems_add(&wrong, "mixup and cutmix need an input of floats, the model takes bytes");
+        problems_add(&wrong, "mixup and cutmix need a model with an input of floats, found bytes");
     if (mixes(m) && source_value(s, "masks"))
         problems_add(&wrong, "mixup and cutmix mix classes of images; they go without masks=");
     if (mixes(m) && c->target == DPX_TARGET_VALUES)
         problems_add(&wrong, "mixup and cutmix mix classes: expected --loss cross-entropy");
     if (source_value(s, "masks") && source_value(s, "list"))
-        problems_add(&wrong, "list= gives targets, and so does masks=");
+        problems_add(&wrong, "list= and masks= both give targets: leave one out");
     if (source_value(s, "masks") && m->fast && m->augment.crop)
         problems_add(&wrong, "decode=fast with --augment crop goes without masks=, whose pixels must fit the image's");
     if (source_value(s, "values") && !source_value(s, "masks"))
@@ -624,7 +624,7 @@ static Status add_shares(Dataset *d, Images *m, uint64_t identity, const char *p
         identity = hash_int(identity, m->class[i]);
     }
     if (m->scores && y.dim[1] > m->scores)
-        return FAIL(E_INVALID, "%s: class %lld, and the model has scores for %lld classes", path,
+        return FAIL(E_INVALID, "%s: class %lld, but the model has scores for %lld classes", path,
                     (long long)y.dim[1] - 1, (long long)m->scores);
     y.dim[1] = y.dim[1] < d->classes ? d->classes : y.dim[1];
     y.identity = identity;
@@ -709,7 +709,7 @@ Status images_read(Images *m, Dataset *d, const Source *s, const SourceContext *
     if (m->list.mask)
         return add_masks(d, m, x.identity, s->path);
     if (m->list.number && augment_mixes(c->augment) && c->target != DPX_TARGET_NONE)
-        return FAIL(E_INVALID, "%s: mixup and cutmix mix classes, and the targets are %d numbers a sample", s->text,
+        return FAIL(E_INVALID, "%s: mixup and cutmix mix classes, but the targets are %d numbers per sample", s->text,
                     m->list.columns);
     if (m->list.label || m->list.number)
         return add_targets(d, m, augment_mixes(c->augment) && c->target != DPX_TARGET_NONE, x.identity, s->path);

@@ -57,7 +57,7 @@ static Status rows_by_lengths(Rows *row, const int64_t *length, int64_t n, const
     int64_t all;
 
     if (x->rank < 2)
-        return FAIL(E_IO, "%s: '%s' of rank %d has no axis of positions, and '%s' says how many count", source, x->name,
+        return FAIL(E_IO, "%s: '%s' has rank %d, and so no axis of positions for the lengths in '%s'", source, x->name,
                     x->rank, by->name);
     if (n != x->dim[0])
         return FAIL(E_IO, "%s: '%s' has %" PRId64 " elements, expected the %" PRId64 " samples of '%s'", source,
@@ -67,8 +67,8 @@ static Status rows_by_lengths(Rows *row, const int64_t *length, int64_t n, const
     for (int64_t i = 0; i < n; i++) {
         if (length[i] < 0 || length[i] > x->dim[1])
             return FAIL(E_IO,
-                        "%s: '%s' says %" PRId64 " of sample %" PRId64 ", expected 0 to the %" PRId64
-                        " positions of '%s'",
+                        "%s: '%s' has length %" PRId64 " for sample %" PRId64 ", expected 0 to %" PRId64
+                        ", the positions of '%s'",
                         source, by->name, length[i], i, x->dim[1], x->name);
         row[i] = (Rows){ i * x->dim[1], length[i] };
     }

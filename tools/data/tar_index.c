@@ -140,7 +140,7 @@ static Status add_member(void *user, const char *name, const uint8_t *data, size
     if (!dot || dot == base || is_meta(name))
         return ST_OK;
     if (leads_out(name))
-        return FAIL(E_IO, "%s: member '%s' is called as a file outside of the archive", s->path, name);
+        return FAIL(E_IO, "%s: member '%s' has a path outside of the archive", s->path, name);
     TRY(number_key(&key, t, dot + 1, s, name));
     if (!goes_on(s, name, (size_t)(dot - name)))
         TRY(add_sample(s, name, (size_t)(dot - name)));
@@ -226,7 +226,7 @@ Status tar_index_open(TarIndex *out, const char *pattern)
     for (size_t i = 0; i < paths.n && !st; i++)
         st = read_shard(&t, paths.path[i]);
     if (!st && !t.samples)
-        st = FAIL(E_IO, "%s: expected members called as 0001.jpg and 0001.cls, found none", pattern);
+        st = FAIL(E_IO, "%s: expected members named like 0001.jpg and 0001.cls, found none", pattern);
     t.root = st ? 0 : common_folder(&paths);
     shard_paths_free(&paths);
     if (st) {

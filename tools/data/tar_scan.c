@@ -74,8 +74,7 @@ static Status check_end(bool *ended, size_t end, const Mapped *m, const char *pa
 
     *ended = rest >= BLOCK && is_zero(m->data + end, BLOCK);
     if (rest && !is_zero(m->data + end, rest))
-        return FAIL(E_IO, "%s: other data behind the end of the archive; archives are joined by tar --concatenate",
-                    path);
+        return FAIL(E_IO, "%s: data follows the end of the archive; join archives with tar --concatenate", path);
     return ST_OK;
 }
 

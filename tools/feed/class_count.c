@@ -46,8 +46,8 @@ static void note_labels(const Feed *f, const Args *a, Progress *log)
     free(count);
     if (n > 1 && n < scores)
         progress_line(log,
-                      "--data %s has labels 0 to %lld, and output '%s' of the model has %lld: --head %lld gives it new "
-                      "weights for as many",
+                      "--data %s has labels 0 to %lld, but output '%s' of the model has scores for %lld classes: "
+                      "--head %lld replaces its last layer",
                       f->source, (long long)n - 1, output, (long long)scores, (long long)n);
 }
 
@@ -64,12 +64,12 @@ Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
     if (!scores || named == scores)
         return ST_OK;
     if (trains)
-        snprintf(hint, sizeof hint, ": --head %lld gives it new weights for as many", (long long)named);
+        snprintf(hint, sizeof hint, ": --head %lld replaces its last layer", (long long)named);
     if (named > scores)
-        return FAIL(E_INVALID, "--%s %s has %lld classes, and output '%s' of the model has %lld%s", f->flag, f->source,
+        return FAIL(E_INVALID, "--%s %s has %lld classes, but output '%s' of the model has %lld%s", f->flag, f->source,
                     (long long)named, output, (long long)scores, hint);
     if (log && trains)
-        progress_line(log, "dpexec: warning: --%s %s has %lld classes, and output '%s' of the model has %lld%s",
+        progress_line(log, "dpexec: warning: --%s %s has %lld classes, but output '%s' of the model has %lld%s",
                       f->flag, f->source, (long long)named, output, (long long)scores, hint);
     return ST_OK;
 }

@@ -140,8 +140,8 @@ static void check_shape(const dpx_info *in, const Field *f, Problems *wrong)
         return;
     if (f->kind == FIELD_WHOLE) {
         problems_add(wrong,
-                     "input '%s' %s is given whole, because it need not grow with the batch, and the data's array is "
-                     "%s; --batch-input names the inputs that have samples",
+                     "input '%s' %s is given whole to every batch, because it need not grow with the batch, but the "
+                     "data's array is %s; name the inputs that have samples with --batch-input",
                      in->name, dims_text(in->rank, in->dim, want), dims_text(f->array->rank, f->array->dim, have));
         return;
     }
@@ -160,8 +160,8 @@ void feed_add(Feed *f, Field field, Problems *wrong)
     if (f->n == MAX_FIELDS)
         problems_add(wrong, "more than %d inputs", MAX_FIELDS);
     else if (field.kind == FIELD_WHOLE && field.array->fetch)
-        problems_add(wrong, "input '%s' is given whole, and the source makes '%s' sample by sample", field.name,
-                     field.array->name);
+        problems_add(wrong, "input '%s' is given whole to every batch, but the source reads '%s' sample by sample",
+                     field.name, field.array->name);
     else if ((field.kind == FIELD_SAMPLES || field.kind == FIELD_WHOLE) &&
              array_check_share(field.array, field.dtype, field.name, f->share))
         problems_add(wrong, "%s", dpx_error());
@@ -274,13 +274,13 @@ static void report_missing(const Feed *f, const Args *a, const dpx_info *in, boo
     if (!only)
         problems_add(wrong, "no array for input '%s' %s%s", in->name, want, more);
     else if (fitting)
-        problems_add(wrong, "no array is called like input '%s' %s, and %d fit", in->name, want, fitting);
+        problems_add(wrong, "no array has the name of input '%s' %s, and %d arrays fit", in->name, want, fitting);
     else if ((shaped = find_fitting(&n_shaped, f, a, in, false)) && n_shaped == 1 &&
              array_check_convert(shaped, dtype, shaped->name))
         problems_add(wrong, "no array for input '%s' %s: the only one of its shape does not fit: %s", in->name, want,
                      dpx_error());
     else
-        problems_add(wrong, "no array for input '%s' %s: none is called so or fits%s", in->name, want, more);
+        problems_add(wrong, "no array for input '%s' %s: none has its name or fits%s", in->name, want, more);
 }
 
 /* The array for an input: the one of its name.  The only input also takes images, which have no name, or the one array
@@ -560,7 +560,7 @@ Status feed_check_target(const Feed *f, const Feed *train)
 {
     return !f->target || !train->target || !strcmp(f->target, train->target)
                ? ST_OK
-               : FAIL(E_INVALID, "--%s %s: the target is array '%s', but in --%s %s it is '%s': give it one name",
+               : FAIL(E_INVALID, "--%s %s: the target is array '%s', but in --%s %s it is '%s': give both one name",
                       f->flag, f->source, f->target, train->flag, train->source, train->target);
 }
 

@@ -24,7 +24,7 @@ typedef struct {
 
 /* The flags for sequences, of every command that opens data. */
 #define SEQUENCE_FLAGS                                                                                              \
-    { "padding", "NAME=VALUE...", "number that pads the sequences of an input [0]" },                               \
+    { "padding", "NAME=VALUE...", "value that pads the sequences of an input [0]" },                                \
         { "pad-multiple", "N", "pad sequences to a multiple of N positions [1]" },                                  \
         { "lengths", "INPUT[=ARRAY]...", "model input that gets the length of each sequence" },                     \
         { "mask", "INPUT[=ARRAY]...", "model input that gets 1 at the positions of a sequence, 0 at its padding" }, \
@@ -36,10 +36,10 @@ typedef struct {
 #define SOURCE_FLAGS                                                                                               \
     { "map", "INPUT=ARRAY...", "array that feeds an input of another name" },                                      \
         { "mean", "LIST", "subtracted from images scaled to [0,1]: a number, one for each channel, or imagenet" }, \
-        { "std", "LIST", "divides images after that" },                                                            \
-        { "skip-broken", NULL, "leave out images that cannot be read, instead of ending" },                        \
+        { "std", "LIST", "divides images after --mean is subtracted" },                                            \
+        { "skip-broken", NULL, "leave out images that cannot be read, instead of stopping" },                      \
     {                                                                                                              \
-        "workers", "N", "threads that make samples, in each process [1 up to 4 cores, else cores/8]"               \
+        "workers", "N", "threads that read samples, in each process [1 up to 4 cores, else cores/8]"               \
     }
 
 /* Checks, without reading data, that the flag names a source whose options exist and whose files are there, and that

@@ -143,11 +143,10 @@ Status feed_check_order(const Feed *f, const Args *a, int64_t batch_size, bool s
         if (x->kind != FIELD_WHOLE || dpx_batch_role(f->model, a->options, x->name) != DPX_ROLE_ORDERED ||
             (!parts && !shuffled))
             continue;
-        return FAIL(
-            E_INVALID,
-            "--%s %s: input '%s' tells the samples apart, as an adjacency or the rows of all bags do, so all of "
-            "them are one batch in their order: give --no-shuffle and --batch-size %lld",
-            f->flag, f->source, x->name, (long long)f->data->samples);
+        return FAIL(E_INVALID,
+                    "--%s %s: input '%s' refers to samples by position, as an adjacency matrix or the offsets of bags "
+                    "do, so all samples are one batch in their order: give --no-shuffle and --batch-size %lld",
+                    f->flag, f->source, x->name, (long long)f->data->samples);
     }
     return ST_OK;
 }

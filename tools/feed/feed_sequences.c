@@ -282,16 +282,15 @@ static void warn_of_lengths(const Feed *f, const Args *a, Progress *log)
     }
     if (apart && most * most > kept)
         progress_line(log,
-                      "dpexec: warning: %s--pad-to replica: sequences have %lld lengths, each choice of which for the "
-                      "replicas is a program, and %lld are kept (--programs), so most steps will compile one: "
-                      "--pad-multiple makes them fewer",
+                      "dpexec: warning: %s--pad-to replica: sequences have %lld lengths, each combination of lengths "
+                      "over the replicas compiles a program, and %lld are kept (--programs), so most steps will "
+                      "compile one: --pad-multiple makes fewer lengths",
                       of, (long long)most, (long long)kept);
     else if (most > kept)
-        progress_line(
-            log,
-            "dpexec: warning: %ssequences have %lld lengths, and %lld programs are kept (--programs), so some "
-            "will be compiled again and again: --pad-multiple makes them fewer",
-            of, (long long)most, (long long)kept);
+        progress_line(log,
+                      "dpexec: warning: %ssequences have %lld lengths, each compiles a program, and %lld are kept "
+                      "(--programs), so some will be compiled again and again: --pad-multiple makes fewer lengths",
+                      of, (long long)most, (long long)kept);
 }
 
 void feed_log_sequences(const Feed *f, const Args *a, Progress *log)
@@ -317,6 +316,7 @@ void feed_log_sequences(const Feed *f, const Args *a, Progress *log)
     if (any)
         warn_of_lengths(f, a, log);
     if (any && !extent_given)
-        progress_line(log, "dpexec: warning: sequences of unequal length are padded, and no input of the model gets "
-                           "their lengths (--lengths, --mask, --padding-mask): the model takes padding for data");
+        progress_line(log,
+                      "dpexec: warning: sequences of unequal length are padded, but no input of the model gets their "
+                      "lengths (--lengths, --mask, --padding-mask): the model cannot tell padding from data");
 }

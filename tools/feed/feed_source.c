@@ -38,7 +38,7 @@ Status feed_read_fitted(json_t **out, const char *folder, bool guessed)
         *out = NULL;
     json_decref(j);
     return *out ? ST_OK
-                : FAIL(E_IO, "%s: expected what a run fitted on its data: %s", path,
+                : FAIL(E_IO, "%s: expected the preprocessing that a run fitted on its data: %s", path,
                        *why.text ? why.text : "another JSON file");
 }
 
@@ -427,7 +427,7 @@ static Status share_fitted(Feed *f)
     if (!st && !first) {
         json_decref(f->fitted);
         f->fitted = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES, &why);
-        st = f->fitted ? ST_OK : FAIL(E_IO, "what rank 0 fitted is no JSON: %s", why.text);
+        st = f->fitted ? ST_OK : FAIL(E_IO, "the preprocessing that rank 0 fitted is not JSON: %s", why.text);
     }
     free(text);
     return st;

@@ -38,8 +38,8 @@ Status feed_limit(Feed *f, const Args *a, const char *flag)
             if (!dpx_model_info(f->model, DPX_INPUT, k, &in) && feed_array(f, a, in.name) == x)
                 role = dpx_batch_role(f->model, a->options, in.name);
         if (role == DPX_ROLE_ORDERED)
-            return FAIL(E_INVALID, "--%s %s: limit: input '%s' tells the samples apart, so none can be left out", flag,
-                        f->data->source.text, in.name);
+            return FAIL(E_INVALID, "--%s %s: limit: input '%s' refers to samples by position, so none can be left out",
+                        flag, f->data->source.text, in.name);
         if (role != DPX_ROLE_WHOLE && role != DPX_ROLE_EITHER && x->rank && !x->describes && x->dim[0] == samples)
             cut_array(x, n);
     }

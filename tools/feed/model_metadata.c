@@ -130,6 +130,8 @@ Status metadata_fitted(json_t **out, const dpx_model *m, const char *path)
         *out = json_incref(fitted);
     json_decref(j);
     return *out ? ST_OK
-                : FAIL(E_IO, "%s: its metadata '" METADATA_FACTS "' is not what training fitted on its data: %s", path,
-                       *why.text ? why.text : "another JSON text");
+                : FAIL(E_IO,
+                       "%s: its metadata '" METADATA_FACTS
+                       "' is not the preprocessing that training fitted on its data: %s",
+                       path, *why.text ? why.text : "another JSON text");
 }

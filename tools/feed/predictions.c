@@ -40,7 +40,7 @@ Status predictions_open(Predictions **out, const char *folder, const Feed *feed,
     if (mkdir(folder, 0777) && errno != EEXIST)
         return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
     if (stat(folder, &s) || !S_ISDIR(s.st_mode))
-        return FAIL(E_INVALID, "--predictions %s: is no folder", folder);
+        return FAIL(E_INVALID, "--predictions %s: not a folder", folder);
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
     memcpy(p->folder, folder, strlen(folder) + 1);

@@ -270,11 +270,10 @@ static Status check_kept(TextGenerator *g, const TokenIds *text)
     if (!(most > g->apart * (high - low)))
         return ST_OK;
     g->keeps = false;
-    progress_line(
-        g->progress,
-        "dpexec: warning: scores of token %lld from keys and values that were kept differ by %.3g: all tokens "
-        "are computed anew for each that is written",
-        (long long)text->n, most);
+    progress_line(g->progress,
+                  "dpexec: warning: the key-value cache changes the scores of token %lld by %.3g: generation goes on "
+                  "without it, and computes all tokens anew for each new one",
+                  (long long)text->n, most);
     return ST_OK;
 }
 
@@ -295,7 +294,8 @@ static Status compute_scores(TextGenerator *g, const TokenIds *text)
         return st;
     g->keeps = false;
     if (!g->progress->quiet)
-        progress_line(g->progress, "all tokens are computed anew for each that is written: %s", status_message());
+        progress_line(g->progress, "no key-value cache, all tokens are computed anew for each new one: %s",
+                      status_message());
     return compute_all(g, text);
 }
 

@@ -211,8 +211,8 @@ static void find_kind(Column *col, const Survey *s, bool given, Problems *wrong)
                      col->name, s->text, s->line, col->name);
     else if (s->numbers > s->texts && s->texts)
         problems_add(wrong,
-                     "column '%.60s' holds %" PRId64 " numbers, but '%s' in line %" PRId64 ", as one of %" PRId64
-                     ": mend this, or give category=%.60s or drop=%.60s",
+                     "column '%.60s' holds %" PRId64 " numbers, but '%s' in line %" PRId64 ", one of %" PRId64
+                     " texts: correct it, or give category=%.60s or drop=%.60s",
                      col->name, s->numbers, s->text, s->line, s->texts, col->name, col->name);
     else if (!s->texts && !s->numbers && !col->target)
         problems_add(wrong, "column '%.60s' holds no value: drop=%.60s", col->name, col->name);
@@ -357,7 +357,7 @@ static void check_categories(const Table *t, const Column *col, Problems *wrong)
     else if (col->n_seen > FEW_TEXTS && col->n_seen > t->rows / 2 && !col->insisted)
         problems_add(wrong,
                      "column '%.60s' has %d different texts in %" PRId64
-                     " rows, as names have: drop=%.60s leaves it out, category=%.60s takes them as they are",
+                     " rows, like names: drop=%.60s leaves it out, category=%.60s keeps it",
                      col->name, col->n_seen, t->rows, col->name, col->name);
 }
 

@@ -52,7 +52,7 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
     for (size_t i = 0; i < sizeof need / sizeof *need && !evaluates; i++)
         if (args_has(a, need[i]))
             problems_add(&wrong, "--%s", need[i]);
-    TRY(problems_fail(&wrong, E_INVALID, "without --val there are no evaluations to choose a model by: leave out"));
+    TRY(problems_fail(&wrong, E_INVALID, "without --val nothing is evaluated, and no best model chosen: leave out"));
     if (!evaluates)
         return ST_OK;
     if (!given) {
@@ -62,13 +62,13 @@ Status monitor_read(Monitor *out, const Args *a, bool evaluates)
     }
     n = strlen(given);
     if (n >= MONITOR_TEXT)
-        return FAIL(E_INVALID, "--monitor: expected METRIC[:max|min], found %zu letters", n);
+        return FAIL(E_INVALID, "--monitor: expected METRIC[:max|min], found a text of %zu bytes", n);
     directed = n > 4 && (!strcmp(given + n - 4, ":max") || !strcmp(given + n - 4, ":min"));
     snprintf(out->name, sizeof out->name, "%.*s", (int)(directed ? n - 4 : n), given);
     chosen = strcmp(out->name, "loss") ? find_metric(a, out->name) : (dpx_metric_info){ "loss", 1, 1 };
     if (!chosen.name) {
         list_figures(figures, sizeof figures, a);
-        return FAIL(E_INVALID, "--monitor %s: the run measures no such number; expected %s%s", out->name, figures,
+        return FAIL(E_INVALID, "--monitor %s: the run does not measure it; expected %s%s", out->name, figures,
                     first.name ? "" : ", or give --metric");
     }
     snprintf(out->name, sizeof out->name, "%s", chosen.name);

@@ -39,7 +39,7 @@ static Status read_checkpoint_every(Run *r)
         return FAIL(E_INVALID,
                     "--checkpoint-every: expected steps (500), epochs (1e) or a time (90s, 10m, 2h), found '%s'",
                     every);
-    return every && !r->keeps ? FAIL(E_INVALID, "--checkpoint-every needs a folder, and --out none writes nothing")
+    return every && !r->keeps ? FAIL(E_INVALID, "--checkpoint-every needs a folder, but --out none writes nothing")
                               : ST_OK;
 }
 
@@ -116,19 +116,18 @@ static void find_contradictions(Findings *f, const Args *a)
     const bool evaluates = args_has(a, "val") || args_has(a, "val-split");
 
     if (args_has(a, "val") && args_has(a, "val-split"))
-        findings_add(f, FAIL(E_INVALID, "--val-split evaluates on a part of --data: leave it out, or --val"));
+        findings_add(f, FAIL(E_INVALID, "--val and --val-split do not go together: leave one out"));
     if (args_has(a, "eval-batches") && !evaluates)
-        findings_add(f, FAIL(E_INVALID, "--eval-batches is how much of --val is evaluated: give --val or --val-split"));
+        findings_add(f, FAIL(E_INVALID, "--eval-batches needs data to evaluate on: give --val or --val-split"));
     if (args_has(a, "sample-prompt") && !args_has(a, "sample-every"))
-        findings_add(f, FAIL(E_INVALID, "--sample-prompt goes with --sample-every N"));
+        findings_add(f, FAIL(E_INVALID, "--sample-prompt needs --sample-every N"));
     if (args_has(a, "balanced") && args_has(a, "no-shuffle"))
         findings_add(f, FAIL(E_INVALID, "--balanced draws samples: leave out --no-shuffle"));
     if (follows_metric(a) && !evaluates)
-        findings_add(f, FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given"));
+        findings_add(f, FAIL(E_INVALID, "--lr-schedule plateau follows evaluations: give --val or --val-split"));
     if (follows_metric(a) && !strcmp(dpx_options_get(a->options, "metric"), "none"))
-        findings_add(f, FAIL(E_INVALID,
-                             "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is "
-                             "not given"));
+        findings_add(
+            f, FAIL(E_INVALID, "--lr-schedule plateau with mode max or min-metric follows a metric: give --metric"));
 }
 
 Status take_augment(const Args *a)
@@ -147,7 +146,7 @@ Status take_augment(const Args *a)
     if (!(path = strndup(graph, n)))
         return FAIL_NOMEM();
     st = *dpx_options_get(a->options, "augment-graph")
-             ? FAIL(E_INVALID, "--augment %s names a graph, and --augment-graph names one, too", list)
+             ? FAIL(E_INVALID, "--augment %s and --augment-graph both name a graph: leave one out", list)
              : (Status)dpx_options_set(a->options, "augment-graph", path);
     free(path);
     return st;
@@ -207,9 +206,9 @@ Status check_flags(Run *r)
     if (trace && !r->world.rank && outfile_check(trace))
         findings_add(&f, FAIL(E_IO, "--trace %s", status_message()));
     if (r->sample_every && r->world.world)
-        findings_add(&f, FAIL(E_INVALID, "--sample-every: a model writes in one process alone"));
+        findings_add(&f, FAIL(E_INVALID, "--sample-every needs a run of one process"));
     if (args_has(a, "tensorboard") && !r->keeps)
-        findings_add(&f, FAIL(E_INVALID, "--tensorboard needs a folder, and --out none writes nothing"));
+        findings_add(&f, FAIL(E_INVALID, "--tensorboard needs a folder, but --out none writes nothing"));
     find_train_files(&f, a);
     if (!args_has(a, "data"))
         findings_add(&f, feed_check_source(a, "data"));

@@ -260,7 +260,7 @@ static Status checkpoint_note_compare(Position *out, const RunFacts *now, const 
     if (batch != batch_size(now))
         problems_add(&differ, "--batch-size was '%" PRId64 "', is '%" PRId64 "'", batch, batch_size(now));
     compare_facts(&differ, now, mine, had, false, NULL, NULL);
-    st = problems_fail(&differ, E_INVALID, "--resume: a run goes on as it began");
+    st = problems_fail(&differ, E_INVALID, "--resume: these cannot change within a run");
     if (!st && (at.epoch < 0 || at.epoch / now->epochs_of_step + (at.epoch % now->epochs_of_step > 0) > step))
         st = FAIL(E_IO, "%s: the note says epoch %" PRId64 ", which is more than the %" PRId64 " steps done have seen",
                   file, at.epoch, step);
@@ -346,7 +346,8 @@ Status note_check_model(const Args *a)
         char *was = args_has(a, "resume") ? note_find(args_value(a, "resume"), names[i]) : NULL;
 
         if (was && strcmp(was, is) != 0)
-            st = FAIL(E_INVALID, "--resume: a run goes on as it began: --%s was '%s', is '%s'", names[i], was, is);
+            st = FAIL(E_INVALID, "--resume: these cannot change within a run: --%s was '%s', is '%s'", names[i], was,
+                      is);
         free(was);
     }
     return st;

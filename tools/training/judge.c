@@ -15,7 +15,7 @@ void warn_of_eval(Run *r, bool ends)
     r->warned_of_eval = true;
     progress_line(&r->progress,
                   "dpexec: %sthe evaluation loss of step %" PRId64
-                  " is %g: look in --val for bad numbers or labels of which none counts, or lower --lr",
+                  " is %g: look in --val for NaN or infinite values or labels that are all ignored, or lower --lr",
                   ends ? "" : "warning: ", r->eval_step, shown_number(r->last_eval.loss));
 }
 

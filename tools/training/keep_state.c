@@ -79,7 +79,7 @@ static int inspect_best(Run *r, const char *from)
         return BEST_LOAD;
     progress_line(&r->progress,
                   "dpexec: warning: the checkpoint of the best step, %" PRId64
-                  ", cannot be read, so the best model is chosen among later evaluations: %s",
+                  ", cannot be read: the best model is chosen among later evaluations: %s",
                   best, dpx_error());
     return BEST_REMOVE;
 }

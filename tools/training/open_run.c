@@ -175,8 +175,8 @@ static Status find_checkpoint(const char **from, Run *r)
     if (kept)
         return ST_OK;
     if (!r->world.rank)
-        progress_line(&r->progress, "dpexec: warning: --resume %s: there is no checkpoint: the run begins again",
-                      *from);
+        progress_line(&r->progress,
+                      "dpexec: warning: --resume %s: there is no checkpoint yet: the run begins at step 0", *from);
     *from = NULL;
     return ST_OK;
 }
@@ -236,10 +236,9 @@ static Status load_all(Run *r)
     TRY((Status)dpx_trainer_create(&r->trainer, r->model, a->options, r->world.rank ? NULL : report_log, &r->progress));
     observes = dpx_trainer_observes(r->trainer);
     if ((observes & DPX_OBSERVES_METRIC) && !r->val.data)
-        return FAIL(E_INVALID, "--lr-schedule plateau follows the metric of evaluations: --val is not given");
+        return FAIL(E_INVALID, "--lr-schedule plateau follows evaluations: give --val or --val-split");
     if ((observes & DPX_OBSERVES_METRIC) && !dpx_metric_at(a->options, 0).name)
-        return FAIL(E_INVALID,
-                    "--lr-schedule plateau with mode max or min-metric follows the metric: --metric is not given");
+        return FAIL(E_INVALID, "--lr-schedule plateau with mode max or min-metric follows a metric: give --metric");
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) /* for args.json and checkpoints */
         if (*dpx_trainer_option(r->trainer, decided[i]))
             TRY((Status)dpx_options_set(a->options, decided[i], dpx_trainer_option(r->trainer, decided[i])));

@@ -71,9 +71,8 @@ static Status check_scales(const Run *r, const dpx_result *result)
 
         if (dpx_trainer_group_skipped(r->trainer, k) && scale <= LEAST_LOSS_SCALE)
             return FAIL(E_INVALID,
-                        "the gradients of step %" PRId64
-                        " are not finite at a loss scale of %g: look for bad numbers in the data, or "
-                        "give --precision bfloat16",
+                        "the gradients of step %" PRId64 " are not finite at a loss scale of %g: look for NaN or "
+                                                         "infinite values in the data, or give --precision bfloat16",
                         r->step, scale);
     }
     return ST_OK;
@@ -88,8 +87,7 @@ void warn_of_skipped(Run *r)
     r->warned_of_skipped = true;
     progress_line(&r->progress,
                   "dpexec: warning: %" PRId64 " of %" PRId64
-                  " step%s left parameters as they were: gradients overflow at "
-                  "--loss-scale %s; give a smaller one, or dynamic",
+                  " step%s skipped: gradients overflow at --loss-scale %s; give a smaller one, or dynamic",
                   r->skipped, r->step - r->first, r->step - r->first == 1 ? "" : "s",
                   dpx_options_get(r->args->options, "loss-scale"));
 }
@@ -114,9 +112,8 @@ static Status finish_step(Run *r, const dpx_result *result)
     TRY(run_events_gradients(r));
     if (!was_finite)
         return FAIL(E_INVALID,
-                    "the loss of step %" PRId64
-                    " is %g: look for bad numbers in the data or a batch without a label that counts, "
-                    "lower --lr, or give --clip-norm",
+                    "the loss of step %" PRId64 " is %g: look for NaN or infinite values in the data or a batch whose "
+                                                "labels are all ignored, lower --lr, or give --clip-norm",
                     r->step, shown_number(result->loss));
     TRY(check_scales(r, result));
     progress_step(&r->progress, r->step, r->steps, result->loss, result->samples);

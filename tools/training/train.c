@@ -15,43 +15,42 @@ static const Flag flags[] = {
     { "data", "SRC", "training data" },
     { "val", "SRC", "data to evaluate on" },
     { "val-split", "F[,HOW]",
-      "evaluate on this part of --data, 0.1 for a tenth, and train on the rest: of each class the same; HOW last: the "
-      "last samples; group=ARRAY: samples of the same number stay together" },
+      "share of --data to evaluate on, 0.1 for a tenth, and not to train on: the same share of each class; with HOW "
+      "last: the last samples; with group=ARRAY: samples with the same number stay together" },
     SOURCE_FLAGS,
     { "augment", "LIST",
-      "change training images at random: crop,flip,rotate:15,color:0.4,erase, or some of them; FILE.onnx changes "
-      "inputs of the model by a graph" },
-    { "class-weights", "FILE.npy", "weight of each class in the loss; `balanced`: inverse to its share of --data" },
+      "random changes of training images: some of crop,flip,rotate:15,color:0.4,erase; FILE.onnx: a graph that changes "
+      "inputs of the model" },
+    { "class-weights", "FILE.npy", "weight of each class in the loss; balanced: inverse to its share of --data" },
     { "balanced", NULL, "draw samples with replacement, each class as often as any other" },
     SEQUENCE_FLAGS,
     { "epochs", "N", "passes over the data [1, unless --steps is given]" },
-    { "steps", "N", "optimizer steps, whatever the epochs" },
+    { "steps", "N", "optimizer steps, in place of --epochs" },
     { "no-shuffle", NULL, "keep the order of the data" },
-    { "group-by-length", NULL, "put sequences of similar length into a batch" },
+    { "group-by-length", NULL, "put sequences of similar length into the same batch" },
     { "drop-last", NULL, "drop the last, smaller batch of each epoch" },
-    { "out", "DIR",
-      "folder for all that the run writes; none: write nothing [runs/MODEL-N, the first N that is free]" },
+    { "out", "DIR", "folder for the files of the run; none: write nothing [runs/MODEL-N, the first free N]" },
     { "checkpoint-every", "EVERY",
-      "steps between checkpoints (500), epochs (1e) or a time (90s, 10m, 2h) [only at the end]" },
-    { "keep", "K", "newest checkpoints that stay, besides the best one's; all [2]" },
+      "time between checkpoints: steps (500), epochs (1e), or seconds, minutes or hours (90s, 10m, 2h) [only at the "
+      "end]" },
+    { "keep", "K", "number of newest checkpoints to keep, besides the best model's; or all [2]" },
     { "monitor", "METRIC[:max|min]",
-      "figure of --val that decides which model is the best, and that --lr-schedule plateau follows [the first "
-      "--metric, else loss]" },
+      "metric of --val that chooses the best model, and that --lr-schedule plateau follows [the first --metric, else "
+      "loss]" },
     { "patience", "N", "stop after N evaluations in a row without a better one [never]" },
     { "no-best", NULL, "write no best.onnx" },
-    { "time-limit", "TIME", "stop after this time (90s, 10m, 2h) and write all files; --resume goes on" },
+    { "time-limit", "TIME", "stop after this time (90s, 10m, 2h) and write all files; --resume continues" },
     { "resume", "DIR",
-      "continue from the newest checkpoint of the run in DIR (which is --out, unless that is given); auto: of the one "
-      "in "
-      "--out, if it has one, else begin" },
+      "continue from the newest checkpoint of the run in DIR, and write there unless --out is given; auto: continue "
+      "the run in --out, or begin it" },
     { "config", "FILE.json", "flags as {\"NAME\": value, ...}; those of the command line win" },
     { "eval-every", "N", "steps between evaluations [at the end of each epoch]" },
-    { "eval-batches", "N", "batches of an evaluation, of samples that lie evenly over --val [all]" },
+    { "eval-batches", "N", "batches of an evaluation; its samples lie evenly over --val [all]" },
     { "lr-find", NULL,
-      "find a learning rate: train --steps N [100] steps with a rate that rises from 1e-7 to 10, print where the loss "
-      "falls fastest, and keep nothing of the training" },
-    { "sample-every", "N", "steps between texts that a language model writes, which are printed [never]" },
-    { "sample-prompt", "TEXT", "the text that they go on from [a line's end]" },
+      "find a learning rate: train --steps steps (100) with a rate that rises from 1e-7 to 10, print where the loss "
+      "falls fastest, and keep no weights" },
+    { "sample-every", "N", "steps between texts that the language model writes and the run prints [never]" },
+    { "sample-prompt", "TEXT", "prompt of these texts [a line's end]" },
     { "tensorboard", NULL,
       "write event files for TensorBoard into the run's folder: scalars, histograms of weights and gradients, images, "
       "the graph" },

@@ -29,7 +29,7 @@ static const Setting flags[] = {
       .max = 1 },
     { .name = "soft-labels",
       .fallback = "false",
-      .help = "targets are class probabilities, of the logits' shape; else the shape of the data's targets tells it",
+      .help = "targets are class probabilities of the logits' shape [by the targets' shape]",
       SETTING_OF(CrossEntropy, soft_labels) },
     { .name = NULL },
 };

@@ -24,7 +24,7 @@ static const Setting args[] = {
     { .name = "delta",
       .metavar = "DELTA",
       .fallback = "1",
-      .help = "where the loss goes over from a square to a line",
+      .help = "error where the loss changes from quadratic to linear",
       SETTING_OF(Huber, delta),
       .min = 0,
       .above_min = true,

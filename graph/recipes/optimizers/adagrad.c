@@ -44,7 +44,7 @@ static const Setting flags[] = {
     { .name = "lr-decay",
       .metavar = "X",
       .fallback = "0",
-      .help = "the rate is divided by 1 + X times the steps so far",
+      .help = "the learning rate is divided by 1 + X * (steps so far)",
       SETTING_OF(Adagrad, lr_decay),
       .min = 0,
       .max = SETTING_REAL_MAX },
@@ -55,7 +55,7 @@ static const Setting flags[] = {
       SETTING_OF(Adagrad, initial),
       .min = 0,
       .max = SETTING_REAL_MAX },
-    FLAG_WEIGHT_DECAY(Adagrad, weight_decay, "0", "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(Adagrad, weight_decay, "0"),
     { .name = NULL },
 };
 

@@ -41,12 +41,12 @@ void formula_adam(UpdateRule *f, const Adam *s, bool decoupled)
 static void adam_formula(UpdateRule *f, const void *settings) { formula_adam(f, settings, false); }
 static void adamw_formula(UpdateRule *f, const void *settings) { formula_adam(f, settings, true); }
 
-#define FLAGS(decay, what)                                                                                        \
+#define FLAGS(decay)                                                                                              \
     (const Setting[])                                                                                             \
     {                                                                                                             \
         FLAG_DECAY("beta1", Adam, beta1, "0.9", "decay of the first moment"),                                     \
             FLAG_DECAY("beta2", Adam, beta2, "0.999", "decay of the second moment"), FLAG_EPS(Adam, eps, "1e-8"), \
-            FLAG_WEIGHT_DECAY(Adam, weight_decay, decay, what),                                                   \
+            FLAG_WEIGHT_DECAY(Adam, weight_decay, decay),                                                         \
             { .name = "amsgrad",                                                                                  \
               .fallback = "false",                                                                                \
               .help = "divide by the largest second moment so far",                                               \
@@ -59,12 +59,12 @@ static void adamw_formula(UpdateRule *f, const void *settings) { formula_adam(f,
 DEFINE_OPTIMIZER(adam,
                  .recipe = { .name = "adam",
                              .help = "moments of the gradient, corrected for their start",
-                             .flags = FLAGS("0", "L2 term in the gradient"),
+                             .flags = FLAGS("0"),
                              RECIPE_SETTINGS(Adam) },
                  .formula = adam_formula, .lr = "0.001");
 DEFINE_OPTIMIZER(adamw,
                  .recipe = { .name = "adamw",
                              .help = "adam with decoupled weight decay",
-                             .flags = FLAGS("0.01", "decoupled decay"),
+                             .flags = FLAGS("0.01"),
                              RECIPE_SETTINGS(Adam) },
                  .formula = adamw_formula, .lr = "0.001");

@@ -41,7 +41,7 @@ static const Setting flags[] = {
     FLAG_DECAY("beta1", Lamb, beta1, "0.9", "decay of the first moment"),
     FLAG_DECAY("beta2", Lamb, beta2, "0.999", "decay of the second moment"),
     FLAG_EPS(Lamb, eps, "1e-6"),
-    FLAG_WEIGHT_DECAY(Lamb, weight_decay, "0", "decoupled decay"),
+    FLAG_WEIGHT_DECAY(Lamb, weight_decay, "0"),
     { .name = NULL },
 };
 

@@ -41,12 +41,12 @@ static const Setting flags[] = {
     { .name = "trust",
       .metavar = "X",
       .fallback = "0.001",
-      .help = "norm of a step as a share of the parameter's norm",
+      .help = "norm of an update as a share of the parameter's norm",
       SETTING_OF(Lars, trust),
       .min = 0,
       .above_min = true,
       .max = SETTING_REAL_MAX },
-    FLAG_WEIGHT_DECAY(Lars, weight_decay, "0", "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(Lars, weight_decay, "0"),
     { .name = NULL },
 };
 

@@ -25,7 +25,7 @@ static void lion_formula(UpdateRule *f, const void *settings)
 static const Setting flags[] = {
     FLAG_DECAY("beta1", Lion, beta1, "0.9", "decay of the first moment"),
     FLAG_DECAY("beta2", Lion, beta2, "0.99", "decay of the second moment (lion: of the momentum)"),
-    FLAG_WEIGHT_DECAY(Lion, weight_decay, "0", "decoupled decay"),
+    FLAG_WEIGHT_DECAY(Lion, weight_decay, "0"),
     { .name = NULL },
 };
 

@@ -125,19 +125,20 @@ static const Setting flags[] = {
     { .name = "ns-steps",
       .metavar = "N",
       .fallback = "5",
-      .help = "steps of Newton and Schulz' iteration",
+      .help = "steps of the Newton-Schulz iteration",
       SETTING_OF(Muon, steps),
       .min = 1,
       .max = 99 },
     { .name = "adjust-lr",
       .metavar = "HOW",
       .fallback = "match-rms-adamw",
-      .help = "a matrix's factor of the rate: 0.2 sqrt(max(out, in)), or the original sqrt(max(1, out / in))",
+      .help = "factor of a matrix's learning rate: match-rms-adamw, 0.2 sqrt(max(out, in)); original, sqrt(max(1, out "
+              "/ in))",
       SETTING_CHOICE_OF(Muon, original, "match-rms-adamw|original") },
     FLAG_DECAY("beta1", Muon, adam.beta1, "0.9", "decay of the first moment (muon: of other tensors)"),
     FLAG_DECAY("beta2", Muon, adam.beta2, "0.95", "decay of the second moment (muon: of other tensors)"),
     FLAG_EPS(Muon, adam.eps, "1e-10"),
-    FLAG_WEIGHT_DECAY(Muon, adam.weight_decay, "0.1", "decoupled decay"),
+    FLAG_WEIGHT_DECAY(Muon, adam.weight_decay, "0.1"),
     { .name = NULL },
 };
 

@@ -1,5 +1,5 @@
-/* rmsprop: torch.optim's RMSprop, which divides by the root of a running mean of squares; `centered` subtracts the
- * square of the running mean.
+/* rmsprop: torch.optim's RMSprop, which divides the gradient by the root of a running mean of its squares; `centered`
+ * subtracts the square of the running mean.
  *
  *   d = g + weight_decay w,  v' = alpha v + (1 - alpha) d^2,  a' = alpha a + (1 - alpha) d
  *   q = d / (sqrt(v' [- a'^2]) + eps),  w' = w - lr q, or with momentum b' = momentum b + q,  w' = w - lr b' */
@@ -45,13 +45,13 @@ static const Setting flags[] = {
       .fallback = "false",
       .help = "subtract the square of the mean",
       SETTING_OF(RmsProp, centered) },
-    FLAG_WEIGHT_DECAY(RmsProp, weight_decay, "0", "L2 term in the gradient"),
+    FLAG_WEIGHT_DECAY(RmsProp, weight_decay, "0"),
     { .name = NULL },
 };
 
 DEFINE_OPTIMIZER(rmsprop,
                  .recipe = { .name = "rmsprop",
-                             .help = "divides by the root of a running mean of squares",
+                             .help = "divides the gradient by the root of a running mean of its squares",
                              .flags = flags,
                              RECIPE_SETTINGS(RmsProp) },
                  .formula = rmsprop_formula);

@@ -71,15 +71,16 @@ static const Setting flags[] = {
                "decay of the first moment (schedule-free-adamw: share of the mean in the parameter)"),
     FLAG_DECAY("beta2", ScheduleFree, beta2, "0.999", "decay of the second moment"),
     FLAG_EPS(ScheduleFree, eps, "1e-8"),
-    FLAG_WEIGHT_DECAY(ScheduleFree, weight_decay, "0", "decoupled decay"),
-    POWER("average-power", power, "0", "a step weighs its number to this power in the mean"),
-    POWER("average-lr-power", lr_power, "2", "a step weighs the highest rate so far to this power in the mean"),
+    FLAG_WEIGHT_DECAY(ScheduleFree, weight_decay, "0"),
+    POWER("average-power", power, "0", "step N has the weight N^X in the average"),
+    POWER("average-lr-power", lr_power, "2",
+          "a step has the weight R^X in the average, R the highest learning rate so far"),
     { .name = NULL },
 };
 
 DEFINE_OPTIMIZER(schedule_free_adamw,
                  .recipe = { .name = "schedule-free-adamw",
-                             .help = "adamw that averages its parameters in place of a falling rate",
+                             .help = "adamw that averages its parameters in place of a falling learning rate",
                              .flags = flags,
                              RECIPE_SETTINGS(ScheduleFree) },
                  .formula = schedule_free_formula, .lr = "0.0025", .averages = true);

@@ -61,7 +61,7 @@ static const Setting flags[] = {
       .min = 0,
       .max = 1 },
     { .name = "nesterov", .fallback = "false", .help = "Nesterov's momentum", SETTING_OF(Sgd, nesterov) },
-    FLAG_WEIGHT_DECAY(Sgd, weight_decay, "0", "L2 term in the gradient (adamw, lion: decoupled decay)"),
+    FLAG_WEIGHT_DECAY(Sgd, weight_decay, "0"),
     { .name = NULL },
 };
 
