@@ -130,7 +130,7 @@ int64_t node_flops(const Graph *g, const Node *n)
 
     if (n->op->flops)
         return n->op->flops(g, n);
-    return n->op->flags & OPF_VIEW || numel < 0 ? 0 : numel;
+    return op_only_moves(n->op) || numel < 0 ? 0 : numel;
 }
 
 static Status make_loads(Report *r, const Graph *g)

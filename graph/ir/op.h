@@ -218,7 +218,8 @@ struct OpDef {
     /* How placements B / S(axis) / P / L pass from inputs to outputs; types and shapes of all inputs are known.  NULL:
      * place_all_b. */
     Status (*place)(Placement *);
-    /* Optional, for reports: floating-point operations, 2 for each multiply-add; NULL: elements of output 0. */
+    /* Optional: floating-point operations, 2 for each multiply-add.  NULL: none where the operator only moves elements
+     * (op_only_moves), else one for each element of output 0. */
     int64_t (*flops)(const Graph *, const Node *);
     /* Optional: the matrix at input i by which a layer multiplies what comes from the layer before.  NULL: there is
      * none. */
@@ -272,6 +273,16 @@ const OpDef *operator_find(const OperatorList *list, const char *domain, const c
 
 /* Do results depend on more than inputs and attributes?  Then a node is neither folded nor merged with another. */
 static inline bool op_is_impure(const OpDef *op) { return op->flags & (OPF_RANDOM | OPF_COLLECTIVE | OPF_IMPURE); }
+
+/* Do its outputs consist of elements of the inputs, without arithmetic (Transpose, Concat, Cast, Copy)? */
+static inline bool op_only_moves(const OpDef *op)
+{
+    return op->same || op->moves || op->flags & (OPF_VIEW | OPF_TRANSFER | OPF_SHAPE_ONLY);
+}
+
+/* OpDef.flops: none; one for each element of input 0. */
+int64_t op_flops_none(const Graph *g, const Node *n);
+int64_t op_flops_input(const Graph *g, const Node *n);
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 

@@ -127,7 +127,8 @@ static Status split_sizes(const Graph *g, const Node *n, int64_t d, int64_t *siz
             sizes[i] = d - i * part < part ? (d > i * part ? d - i * part : 0) : part;
     for (int i = 0; i < count; i++)
         if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
-            return FAIL(E_SHAPE, "%s: part %d has size %lld", node_text(g, n), i, (long long)sizes[i]);
+            return FAIL(E_SHAPE, "%s: part %d has size %lld, expected 0 or more", node_text(g, n), i,
+                        (long long)sizes[i]);
     if (count != n->n_out || sum != d || (!has_in(n, 1) && !node_int(n, "num_outputs") && d % n->n_out))
         return FAIL(E_SHAPE, "%s: %lld elements along the axis do not make these %d parts", node_text(g, n),
                     (long long)d, n->n_out);
@@ -392,7 +393,7 @@ static Status standard_slice_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(SliceGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4, .in_max = 6, .out_min = 1,
-          .out_max = 1, .shape_in = 2, .infer = infer_slice_grad, .standard = standard_slice_grad,
-          .grad = grad_slice_grad, .place = place_slice_grad,
+DEFINE_OP(SliceGrad, .flops = op_flops_none, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4,
+          .in_max = 6, .out_min = 1, .out_max = 1, .shape_in = 2, .infer = infer_slice_grad,
+          .standard = standard_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
           .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");

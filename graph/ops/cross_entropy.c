@@ -94,13 +94,31 @@ static Status place_backward(Placement *p)
         { "ignore_index", A_INT, .i = NO_INDEX }, { "label_smoothing", A_FLOAT, .f = 0 }, { 0 } \
     }
 
-DEFINE_OP(CrossEntropySum, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT, .in_min = 2, .in_max = 2,
-          .out_min = 3, .out_max = 3, .infer = cross_entropy_infer, .grad = cross_entropy_grad,
-          .place = cross_entropy_place, .index_range = loss_index_range,
+/* For each score: subtract the maximum, exponential, add; with smoothing one more addition.  For each sample:
+ * logarithm, add the maximum, subtract the target's score, add to the sum. */
+static int64_t cross_entropy_flops(const Graph *g, const Node *n)
+{
+    const Shape *scores = in_value(g, n, 0)->shape, *samples = in_value(g, n, 1)->shape;
+    const int64_t each = node_float(n, "label_smoothing") > 0 ? 4 : 3;
+
+    return shape_known(scores) && shape_known(samples) ? each * shape_numel(scores) + 4 * shape_numel(samples) : 0;
+}
+
+/* For each score: subtract the logarithm, exponential, subtract the target, multiply by dy. */
+static int64_t cross_entropy_grad_flops(const Graph *g, const Node *n)
+{
+    const Shape *scores = in_value(g, n, 1)->shape;
+
+    return shape_known(scores) ? 4 * shape_numel(scores) : 0;
+}
+
+DEFINE_OP(CrossEntropySum, .flops = cross_entropy_flops, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .dtypes = DTYPES_FLOAT,
+          .in_min = 2, .in_max = 2, .out_min = 3, .out_max = 3, .infer = cross_entropy_infer,
+          .grad = cross_entropy_grad, .place = cross_entropy_place, .index_range = loss_index_range,
           .doc = "numerator and denominator of the cross-entropy of scores and class numbers, and the logarithms of "
                  "the softmax's denominators");
 
-DEFINE_OP(CrossEntropyGrad, .blocks = BLOCKS_PASS, CROSS_ENTROPY, .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4,
-          .out_min = 1, .out_max = 1, .inplace = { 1 << 1 }, .infer = cross_entropy_infer_backward,
-          .place = place_backward,
+DEFINE_OP(CrossEntropyGrad, .flops = cross_entropy_grad_flops, .blocks = BLOCKS_PASS, CROSS_ENTROPY,
+          .wide_in = 1 << 0 | 1 << 3, .in_min = 4, .in_max = 4, .out_min = 1, .out_max = 1, .inplace = { 1 << 1 },
+          .infer = cross_entropy_infer_backward, .place = place_backward,
           .doc = "the gradient of CrossEntropySum by its scores, from (dy, scores, target, logarithms)");

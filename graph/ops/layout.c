@@ -113,11 +113,13 @@ static Status infer_tile(Graph *g, Node *n)
         return ST_OK;
     TRY(value_const_ints(g, n->in[1], repeats, MAX_RANK, &count));
     if (count != x->shape->rank)
-        return FAIL(E_SHAPE, "%s: %d repeats for an input of rank %d", node_text(g, n), count, x->shape->rank);
+        return FAIL(E_SHAPE, "%s: %d repeats for an input of rank %d, expected one for each axis", node_text(g, n),
+                    count, x->shape->rank);
     y.rank = count;
     for (int i = 0; i < count; i++)
         if (repeats[i] < 0 || __builtin_mul_overflow(x->shape->dim[i], repeats[i], &y.dim[i]))
-            return FAIL(E_SHAPE, "%s: %lld repeats of axis %d", node_text(g, n), (long long)repeats[i], i);
+            return FAIL(E_SHAPE, "%s: %lld repeats of axis %d, expected 0 or more, and a size that can be counted",
+                        node_text(g, n), (long long)repeats[i], i);
     set_out(g, n, 0, x->dtype, &y);
     return ST_OK;
 }
@@ -218,7 +220,7 @@ static Status infer_pad(Graph *g, Node *n)
         const int64_t d = x->shape->dim[i];
 
         if (__builtin_add_overflow(r.before[i] + r.after[i], d, &y.dim[i]) || !pad_fits(mode, &r, i, d, y.dim[i]))
-            return FAIL(E_SHAPE, "%s: pads %lld, %lld of axis %d with %lld elements", node_text(g, n),
+            return FAIL(E_SHAPE, "%s: pads %lld and %lld do not fit axis %d of %lld elements", node_text(g, n),
                         (long long)r.before[i], (long long)r.after[i], i, (long long)d);
     }
     set_out(g, n, 0, x->dtype, &y);
@@ -283,9 +285,10 @@ static Status place_pad(Placement *p)
 static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" },
                                       { 0 } };
 
-DEFINE_OP(Pad, .picks = 5, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18, .in_min = 2, .in_max = 4,
-          .out_min = 1, .out_max = 1, .attrs = pad_attrs, .import = import_pad, .respell = respell_pad,
-          .infer = infer_pad, .grad = grad_pad, .place = place_pad, .doc = "elements added around, or cut off");
+DEFINE_OP(Pad, .flops = op_flops_none, .picks = 5, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18,
+          .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs, .import = import_pad,
+          .respell = respell_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad,
+          .doc = "elements added around, or cut off");
 
 static Status infer_pad_grad(Graph *g, Node *n)
 {
@@ -331,9 +334,9 @@ static Status standard_pad_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(PadGrad, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1,
-          .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs, .infer = infer_pad_grad,
-          .standard = standard_pad_grad, .place = place_pad,
+DEFINE_OP(PadGrad, .flops = op_flops_input, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2,
+          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs,
+          .infer = infer_pad_grad, .standard = standard_pad_grad, .place = place_pad,
           .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");
 
 /* ---- DepthToSpace, SpaceToDepth ---- */

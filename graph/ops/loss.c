@@ -281,9 +281,23 @@ static Status standard_nll_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(NllSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
-          .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs, .infer = infer_nll_sum,
-          .grad = grad_nll, .standard = standard_nll, .place = place_counted, .index_range = loss_index_range,
+/* For each sample: the weight, if there are weights, and two sums; with smoothing the weight and a sum for each
+ * log-probability. */
+static int64_t nll_flops(const Graph *g, const Node *n)
+{
+    const Shape *logp = in_value(g, n, 0)->shape, *samples = in_value(g, n, 1)->shape;
+    const int64_t weighs = has_in(n, 2);
+
+    if (!shape_known(logp) || !shape_known(samples))
+        return 0;
+    return (2 + weighs) * shape_numel(samples) +
+           (node_float(n, "label_smoothing") > 0 ? (1 + weighs) * shape_numel(logp) : 0);
+}
+
+DEFINE_OP(NllSum, .flops = nll_flops, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1,
+          .in_min = 2, .in_max = 3, .out_min = 2, .out_max = 2, .dtypes = DTYPES_F32_F64, .attrs = nll_attrs,
+          .infer = infer_nll_sum, .grad = grad_nll, .standard = standard_nll, .place = place_counted,
+          .index_range = loss_index_range,
           .doc = "num = -sum((1-e) w[t] logp[t] + e/C sum_c(w[c] logp[c])), den = sum(w[t]) over samples not ignored; "
                  "inputs logp, target, w");
 
@@ -372,9 +386,38 @@ DEFINE_OP(NegativeLogLikelihoodLoss, .setting_in = 4, .precision = PREC_WIDE, .s
 
 /* ---- elementwise losses ---- */
 
+/* The kinds, and how many operations an element of the loss and of its gradient takes:
+ *   mse          (x - t)^2, added up                         2 dy (x - t)
+ *   l1           |x - t|, added up                           dy sign(x - t)
+ *   bce          t log x + (1 - t) log(1 - x), subtracted    dy (x - t) / (x (1 - x))
+ *   bce-logits   max(x, 0) - x t + log(1 + exp(-|x|))        dy (1 / (1 + exp(-x)) - t) */
+static const struct ElementKind {
+    const char *name;
+    int flops, grad_flops;
+} element_kinds[] = { { "mse", 3, 3 }, { "l1", 3, 3 }, { "bce", 8, 5 }, { "bce-logits", 10, 6 } };
+
+static const struct ElementKind *element_kind(const Node *n)
+{
+    for (size_t i = 0; i < sizeof element_kinds / sizeof *element_kinds; i++)
+        if (!strcmp(node_string(n, "kind"), element_kinds[i].name))
+            return &element_kinds[i];
+    return NULL;
+}
+
+static int64_t element_loss_flops(const Graph *g, const Node *n)
+{
+    return element_kind(n)->flops * op_flops_input(g, n);
+}
+
+static int64_t element_loss_grad_flops(const Graph *g, const Node *n)
+{
+    const Shape *dx = value(g, n->out[0])->shape;
+
+    return shape_known(dx) ? element_kind(n)->grad_flops * shape_numel(dx) : 0;
+}
+
 static Status infer_element(Graph *g, Node *n, int x)
 {
-    static const char *const kinds[] = { "mse", "l1", "bce", "bce-logits" };
     const Value *a = in_value(g, n, x), *b = in_value(g, n, x + 1);
     char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
 
@@ -382,9 +425,8 @@ static Status infer_element(Graph *g, Node *n, int x)
     if (!shape_eq(a->shape, b->shape))
         return FAIL(E_SHAPE, "%s: target of shape %s for values of shape %s", node_text(g, n), shape_text(b->shape, tb),
                     shape_text(a->shape, ta));
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(node_string(n, "kind"), kinds[i]))
-            return ST_OK;
+    if (element_kind(n))
+        return ST_OK;
     return FAIL(E_INVALID, "%s: kind '%s', expected mse, l1, bce or bce-logits", node_text(g, n),
                 node_string(n, "kind"));
 }
@@ -526,17 +568,17 @@ static Status standard_element_loss_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(ElementLossSum, .blocks = BLOCKS_PASS, .precision = PREC_WIDE, .domain = "dpexec", .since = 1, .in_min = 2,
-          .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
-          .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
+DEFINE_OP(ElementLossSum, .flops = element_loss_flops, .blocks = BLOCKS_PASS, .precision = PREC_WIDE,
+          .domain = "dpexec", .since = 1, .in_min = 2, .in_max = 2, .out_min = 1, .out_max = 1,
+          .dtypes = DTYPES_F32_F64, .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { 0 } },
           .infer = infer_element_loss, .grad = grad_element_loss, .standard = standard_element_loss,
           .place = place_element_loss,
           .doc = "the sum over all elements of the squared (mse), absolute (l1) difference, or binary cross-entropy "
                  "(bce, bce-logits); "
                  "inputs x, target");
 
-DEFINE_OP(ElementLossGrad, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3,
-          .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
+DEFINE_OP(ElementLossGrad, .flops = element_loss_grad_flops, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1,
+          .in_min = 3, .in_max = 3, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
           .attrs = (const AttrDecl[]){ { "kind", A_STRING, .rule = ATTR_REQUIRED }, { "by", A_INT, .i = 0 }, { 0 } },
           .infer = infer_element_loss_grad, .standard = standard_element_loss_grad, .place = place_element_loss_grad,
           .doc = "gradient of ElementLossSum by x (by = 0) or by target (1); inputs dy, x, target");

@@ -16,7 +16,8 @@ static Status resolve_shape(const Graph *g, const Node *n, const Shape *x, Shape
 
     for (int i = 0; i < y->rank; i++) {
         if (y->dim[i] < -1 || (y->dim[i] == -1 && remains >= 0))
-            return FAIL(E_SHAPE, "%s: dimension %d of the shape is %lld", node_text(g, n), i, (long long)y->dim[i]);
+            return FAIL(E_SHAPE, "%s: dimension %d of the shape is %lld, expected 0 or more, and -1 once at most",
+                        node_text(g, n), i, (long long)y->dim[i]);
         if (y->dim[i] == 0 && !node_int(n, "allowzero")) {
             if (i >= x->rank)
                 return FAIL(E_SHAPE, "%s: dimension %d is to be copied from an input of rank %d", node_text(g, n), i,
@@ -282,7 +283,7 @@ static Status infer_reorder(Graph *g, Node *n)
 }
 
 /* passes/plan/layout.c makes it; the interpreter, which stores all values by rows, copies. */
-DEFINE_OP(Reorder, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
+DEFINE_OP(Reorder, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
           .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none,
           .place = place_linear);
