@@ -31,7 +31,7 @@ check "networks" test "$(wc -l <$here/torch.txt)" = 6
 
 # ---- what is said ----
 check "the new layer is said" grep -qF "has 4 outputs in place of 10 (--head): new 'fc.weight' [4,8] and 'fc.bias' [4], uniform in +-0.3536" "$DIR/mlp.log"
-check "the Softmax is said" grep -qF "is left out, as --loss cross-entropy applies Softmax: the output has scores from here on" "$DIR/mlp.log"
+check "the Softmax is said" grep -qF "is left out, because --loss cross-entropy applies Softmax: the output has scores from here on" "$DIR/mlp.log"
 check "the tied weight is said" grep -qF "embed.weight: other nodes read it, too: the new layer has its own, 'head.weight'" "$DIR/tied.log"
 says "give the last layer N outputs and new weights" env COLUMNS=200 "$dpexec" train --help
 says "fc.weight : float32[4,8]" "$graph_transform" $here/mlp.onnx --head 4 --batch-size 2 --until infer-shapes
@@ -65,7 +65,7 @@ import sys, onnx
 m = onnx.load(sys.argv[1])
 onnx.checker.check_model(m, full_check=True)
 sys.exit([d.dim_value for d in m.graph.output[0].type.tensor_type.shape.dim][1] != 4 or 'Softmax' in [n.op_type for n in m.graph.node])" "$DIR/whole/model.onnx"
-says "trains 36 numbers in 2 tensors" "$dpexec" train "${net[@]:0:${#net[@]}-1}" --head 4 --freeze '*' --train 'fc.*' --steps 2 --out "$DIR/alone"
+says "trains 36 parameters in 2 tensors" "$dpexec" train "${net[@]:0:${#net[@]}-1}" --head 4 --freeze '*' --train 'fc.*' --steps 2 --out "$DIR/alone"
 check "balanced weights" "$dpexec" train "${net[@]}" --head 4 --class-weights balanced --steps 1
 
 # ---- data with other classes ----
@@ -103,6 +103,6 @@ done
 refused 2 "--head: expected a number of outputs from 1 to 100000000, or NAME=N, found '0'" "$dpexec" train "${net[@]}" --head 0
 refused 2 "found 'fc'" "$dpexec" train "${net[@]}" --head fc
 refused 2 "found '=3'" "$dpexec" train "${net[@]}" --head =3
-refused 2 "is called so; the last weights are 'fc.weight', 'body.weight'" "$dpexec" train "${net[@]}" --head classifier=3
+refused 2 "has this name; the last weights are 'fc.weight', 'body.weight'" "$dpexec" train "${net[@]}" --head classifier=3
 refused 2 "the model has no output of --logits nothing" "$dpexec" train "${net[@]}" --head 3 --logits nothing
 finish

@@ -59,7 +59,7 @@ awk 'BEGIN { print "patient,copy,x,target"; for (i = 0; i < 60; i++) { g = (i * 
 grouped=(--data groups.csv --val-split 0.3,group=patient --loss mse --optimizer sgd --lr 0.001 --batch-size 8 --threads 1)
 check "groups" "$dpexec" train narrow.onnx "${grouped[@]}" --epochs 2 --devices cpu*2 --out grouped
 mv check.log groups.log
-held=$(sed -n 's/.*evaluates on \([0-9]*\) held back.*/\1/p' groups.log)
+held=$(sed -n 's/.*evaluates on \([0-9]*\) held out.*/\1/p' groups.log)
 check "a part is held back" test "${held:-0}" -ge 18 -a "${held:-60}" -lt 40
 check "whole groups" grep -q "column 'copy': $held rows have a category that no training row has" groups.log
 check "groups in two processes" "$dpexec" launch -n 2 -- train narrow.onnx "${grouped[@]}" --epochs 2 --devices cpu --out grouped2

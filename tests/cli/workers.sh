@@ -44,7 +44,7 @@ for i in $(seq 0 15); do
     cp "$f" "$DIR/photos/$class/$i.${f##*.}"
 done
 run=("$dpexec" models/resnet20.onnx --data "images:$DIR/photos" --loss cross-entropy --batch-size 8 --epochs 2)
-says "cpu:0, without 4 cores of --workers" on 12 "${run[@]}" --workers 4 --out "$DIR/left"
+says "cpu:0, 4 cores left to --workers" on 12 "${run[@]}" --workers 4 --out "$DIR/left"
 says "devices    cpu:0;" on 12 "${run[@]}" --workers 4 --threads 2 --out "$DIR/four"
 says "devices    cpu:0;" on 4 "${run[@]}" --workers 4 --out none
 check "one worker" on 12 "${run[@]}" --workers 1 --threads 2 --out "$DIR/one"

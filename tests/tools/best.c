@@ -47,10 +47,10 @@ static void test_monitors(void)
     check_monitor("accuracy", "loss:max", true, "loss:max");
     check_monitor("accuracy", "accuracy:min", true, "accuracy:min");
     check_monitor("accuracy", "acc", true, "expected loss or accuracy");
-    check_monitor("confusion-matrix", "confusion-matrix", true, "measures no such number");
+    check_monitor("confusion-matrix", "confusion-matrix", true, "does not measure it");
     check_monitor("none", "accuracy", true, "expected loss, or give --metric");
     check_monitor("accuracy", "loss", false, "leave out: --monitor");
-    check_monitor("none", "", true, "measures no such number");
+    check_monitor("none", "", true, "does not measure it");
 }
 
 static void test_best(void)

@@ -42,7 +42,7 @@ static void tell_data(Run *r)
     if (evaluated < held)
         add(text, "%" PRId64 " of ", evaluated);
     if (held)
-        add(text, "%" PRId64 "%s", held, args_has(r->args, "val") ? "" : " held back");
+        add(text, "%" PRId64 "%s", held, args_has(r->args, "val") ? "" : " held out");
     tell(r, "data", text);
 }
 
@@ -125,9 +125,9 @@ static void tell_devices(Run *r)
     if (strcmp(precision, "float32") != 0)
         add(text, ", %s", precision);
     if (strcmp(left, "0") != 0 && !args_has(r->args, "threads"))
-        add(text, ", without %s core%s of --workers", left, strcmp(left, "1") ? "s" : "");
+        add(text, ", %s core%s left to --workers", left, strcmp(left, "1") ? "s" : "");
     if (memory)
-        add(text, "; a step takes %s%s", bytes_text(bytes, (uint64_t)memory), replicas > 1 ? " of a device" : "");
+        add(text, "; a step needs %s%s", bytes_text(bytes, (uint64_t)memory), replicas > 1 ? " per device" : "");
     tell(r, "devices", text);
 }
 
@@ -144,7 +144,7 @@ static void tell_steps(Run *r)
     add(text, "%" PRId64 ": %s epoch%s of %" PRId64 " batch%s of %" PRId64 " sample%s", r->steps, number,
         epochs == 1 ? "" : "s", batches, batches == 1 ? "" : "es", r->batch_size, r->batch_size == 1 ? "" : "s");
     if (r->accumulate > 1)
-        add(text, ", %" PRId64 " batches to a step", r->accumulate);
+        add(text, ", %" PRId64 " batches per step", r->accumulate);
     tell(r, "steps", text);
 }
 

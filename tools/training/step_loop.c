@@ -72,7 +72,7 @@ static Status check_scales(const Run *r, const dpx_result *result)
         if (dpx_trainer_group_skipped(r->trainer, k) && scale <= LEAST_LOSS_SCALE)
             return FAIL(E_INVALID,
                         "the gradients of step %" PRId64 " are not finite at a loss scale of %g: look for NaN or "
-                                                         "infinite values in the data, or give --precision bfloat16",
+                        "infinite values in the data, or give --precision bfloat16",
                         r->step, scale);
     }
     return ST_OK;
@@ -113,7 +113,7 @@ static Status finish_step(Run *r, const dpx_result *result)
     if (!was_finite)
         return FAIL(E_INVALID,
                     "the loss of step %" PRId64 " is %g: look for NaN or infinite values in the data or a batch whose "
-                                                "labels are all ignored, lower --lr, or give --clip-norm",
+                    "labels are all ignored, lower --lr, or give --clip-norm",
                     r->step, shown_number(result->loss));
     TRY(check_scales(r, result));
     progress_step(&r->progress, r->step, r->steps, result->loss, result->samples);
