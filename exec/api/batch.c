@@ -121,12 +121,12 @@ static Status check_names(const dpx_trainer *t, const GivenBatch *f)
         if (again)
             problems_add(&wrong, "'%s' is given twice", f->tensor[i].name);
         else if (f->number[i] < 0)
-            problems_add(&wrong, "nobody asked for '%s'", f->tensor[i].name);
+            problems_add(&wrong, "the model has no input '%s'", f->tensor[i].name);
     }
     if (!wrong.n)
         return ST_OK;
     list_expected(expected, sizeof expected, t);
-    return problems_fail(&wrong, E_INVALID, "a batch of this model is of %s", expected);
+    return problems_fail(&wrong, E_INVALID, "a batch of this model needs %s", expected);
 }
 
 /* ---- parts ---- */

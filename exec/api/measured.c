@@ -354,12 +354,11 @@ void trainer_warn_of_weights(dpx_trainer *t, const char *what)
 
     if (t->warned_of_weights || !loss_is_output(b) || target->loss_weight || target->loss_is_sum)
         return;
-    snprintf(
-        line, sizeof line,
-        "%s: the loss of each batch, %s%s%s, is weighed by its samples; where it is a mean over anything else give "
-        "--loss-weight OUTPUT%s",
-        what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
-        r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
+    snprintf(line, sizeof line,
+             "%s: the loss of each batch, %s%s%s, is weighted by its number of samples; where it is a mean over "
+             "anything else give --loss-weight OUTPUT%s",
+             what, r->loss->logs ? "the sum of outputs" : "output '", r->loss->logs ? "" : r->loss_args,
+             r->loss->logs ? "" : "'", r->loss->logs ? "" : ", where it is a sum --loss-weight sum");
     foreign_clean(line);
     if (t->log)
         t->log(t->log_user, DPX_LOG_WARNING, line);

@@ -115,15 +115,15 @@ static Status refuse_frozen(const dpx_trainer *t, const Checkpoint *c)
 
     for (size_t at = 0; at < t->decided_bytes; at += strlen(t->decided + at) + 1)
         if (pattern_rule(opt, t->decided + at, &pattern) == PATTERN_FREEZE)
-            problems_add(&wrong, "'%s' was trained in that run, and --freeze '%s' fixes it now", t->decided + at,
+            problems_add(&wrong, "'%s' was trained in that run, but --freeze '%s' fixes it now", t->decided + at,
                          pattern);
     for (int i = 0; i < c->n; i++) {
         const char *name = c->tensor[i].name;
 
         if (!trainer_was_trained(t, name) && is_constant(t, name) &&
             pattern_rule(opt, name, &pattern) == PATTERN_FREEZE && pattern_is_name(pattern))
-            problems_add(&wrong, "'%s' followed the batches in that run, and --freeze '%s' fixes it now", name,
-                         pattern);
+            problems_add(&wrong, "the running statistic '%s' was updated in that run, but --freeze '%s' fixes it now",
+                         name, pattern);
     }
     return problems_fail(&wrong, E_INVALID, "the checkpoint that was resumed from is of another run");
 }
@@ -167,7 +167,7 @@ void trainer_list_foreign(Problems *wrong, const dpx_trainer *t, const char *nam
     if (!is_constant(t, name))
         problems_add(wrong, "'%s', which this run does not have", name);
     else if (t->decided && !trainer_was_trained(t, name))
-        problems_add(wrong, "'%s' followed the batches in that run and is fixed now", name);
+        problems_add(wrong, "the running statistic '%s' was updated in that run and is fixed now", name);
     else
         problems_add(wrong, "'%s' was trained in that run and is fixed now (--train '%s' trains it)", name, name);
 }
@@ -182,7 +182,7 @@ void trainer_compare_decisions(Problems *wrong, const dpx_trainer *t)
                    is = stored_decisions_is_trained(t, s);
 
         if (was && !is && !state_waits(s))
-            problems_add(wrong, "'%s' was trained in that run, and no derivative reaches it now", s->name);
+            problems_add(wrong, "'%s' was trained in that run, but no gradient reaches it now", s->name);
         if (is && !was && i < t->n_resumed)
             problems_add(wrong, "'%s' was not trained in that run and is now (--freeze '%s' keeps it fixed)", s->name,
                          s->name);

@@ -132,8 +132,8 @@ static Status choose_sums(dpx_trainer *t)
     if (!t->options->ways.library_sums)
         return ST_OK;
     if (world_size(w) > 1 && !world_can_add(w))
-        return FAIL(E_INVALID, "--reduce library needs processes that MPI has brought together (mpirun, srun; "
-                               "docs/guide/cluster.md): sockets join these, and add nothing");
+        return FAIL(E_INVALID, "--reduce library needs processes that MPI connects (mpirun, srun; "
+                               "docs/guide/cluster.md), found processes connected by sockets");
     forward_log(t, LINE_INFO,
                 world_size(w) > 1 ? "sums over processes are added in MPI's order (--reduce library): their last bits "
                                     "depend on the mapping of replicas to processes, and on the MPI library"
@@ -231,10 +231,10 @@ static Status decide_links(dpx_trainer *t, const DeviceList *list)
 
     TRY(links_settle(t->options, list));
     if (t->options->ways.latency_bytes > 0 && world_size(list->world) > 1) {
-        snprintf(text, sizeof text,
-                 "--links: a message takes as long as %.0f bytes do, and sums for which that saves time are sent whole "
-                 "to all processes",
-                 t->options->ways.latency_bytes);
+        snprintf(
+            text, sizeof text,
+            "--links: a message takes as long as sending %.0f bytes, so small sums are sent whole to all processes",
+            t->options->ways.latency_bytes);
         forward_log(t, LINE_INFO, text);
     }
     return ST_OK;

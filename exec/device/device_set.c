@@ -40,8 +40,7 @@ Status device_set_open(DeviceSet *s, const DeviceList *list)
                     world_size(list->world), list->n, MAX_DEVICES);
     for (int i = 0; i < list->n; i++) {
         if (*list->device[i].described)
-            return FAIL(E_INVALID,
-                        "cuda:%d is only described (%s): a run can be planned for it with --dry-run, not done",
+            return FAIL(E_INVALID, "cuda:%d is only described (%s): nothing can run on it, only --dry-run plans for it",
                         list->device[i].index, list->device[i].described);
         threads += list->device[i].threads;
     }

@@ -99,7 +99,7 @@ static Status add_gradients(Gradients *r)
         else
             problems_add(&unreached, "'%s'", r->name[i]);
     }
-    TRY(problems_fail(&unreached, E_INVALID, "--gradient-of %s: it does not depend on", r->of));
+    TRY(problems_fail(&unreached, E_INVALID, "--gradient-of %s: the output does not depend on", r->of));
     return graph_sort(r->g);
 }
 

@@ -104,13 +104,14 @@ Status transform_write_training(const Graph *model, const Graph *given, const On
     TRY(transform_check_model(model));
     TRY(transform_options(&b, o, BUILD_TRAIN));
     if (!b.parts.recipes.loss)
-        return FAIL(E_INVALID, "--training-info: a step of training needs a loss: give --loss");
+        return FAIL(E_INVALID, "--training-info needs a loss: give --loss");
     if (b.parts.replicas.replicas > 1)
         return FAIL(E_INVALID, "--training-info: the file has one step, of one replica, found %d",
                     b.parts.replicas.replicas);
     if (strcmp(options_get(o, "lr-schedule"), "constant") || o->warmup_steps)
-        return FAIL(E_UNSUPPORTED, "--training-info: a learning rate that changes, expected --lr-schedule constant "
-                                   "without --warmup-steps");
+        return FAIL(
+            E_UNSUPPORTED,
+            "--training-info: the learning rate changes, expected --lr-schedule constant without --warmup-steps");
     b.parts.step.standard = standard;
     TRY(plan_copy(&trained, model, b.parts.memory.plan_memory));
     TRY_TO(done, st, plan_explain(trained, model_repair(trained, &b.parts.build, interp_node, NULL)));

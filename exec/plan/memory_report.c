@@ -150,7 +150,7 @@ static Status print_buffers(const Graph *g, const MemoryPlan *plan, int device, 
     if (n) {
         qsort(list, n, sizeof *list, larger_buffer);
         memory_report_print_node(g, at, node, sizeof node);
-        snprintf(text, sizeof text, "the arena is fullest, %s, at %s:", bytes_text(bytes, most), node);
+        snprintf(text, sizeof text, "the arena's peak, %s, is at %s:", bytes_text(bytes, most), node);
         line(user, text);
     }
     for (size_t i = 0; i < n; i++)

@@ -198,7 +198,9 @@ static Status check_host(const Prepared *p, int *largest)
             *largest = d;
         }
     }
-    return machine_memory() && all > machine_memory() ? FAIL(E_NOMEM, "more than this process may have") : ST_OK;
+    return machine_memory() && all > machine_memory()
+               ? FAIL(E_NOMEM, "the step needs more memory than this process may have")
+               : ST_OK;
 }
 
 Status prepared_reserve_all(Prepared *p)

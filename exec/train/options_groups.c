@@ -306,7 +306,7 @@ static Status check_clip(const Clip *c, const char *pattern, const Options *o)
         return FAIL(E_INVALID, "%s%s%s%sclip-norm and %sclip-value do not go together", before, name, behind, dashes,
                     dashes);
     if (odd && collective_options(&o->build)->shard)
-        return FAIL(E_INVALID, "%s%s%s%sclip-norm of another power than 2 needs whole gradients: give --shard none",
+        return FAIL(E_INVALID, "%s%s%s%sclip-norm with a power other than 2 needs whole gradients: give --shard none",
                     before, name, behind, dashes);
     return ST_OK;
 }
@@ -333,11 +333,12 @@ Status options_check_groups(const Options *o)
 
     TRY(check_clip(&update->clip, NULL, o));
     if (update->undecayed && recipe_options(&o->build)->optimizer && recipe_options(&o->build)->optimizer->of_file)
-        return FAIL(E_INVALID, "--no-decay: --optimizer file updates all tensors as the file says: leave one out");
+        return FAIL(E_INVALID,
+                    "--no-decay does not go with --optimizer file, which updates all tensors as the file says");
     for (int k = 0; k < o->n_group; k++)
         own_loss |= o->group[k].loss != NULL;
     if (update->turns && !own_loss)
-        return FAIL(E_INVALID, "--turns is for groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
+        return FAIL(E_INVALID, "--turns needs groups with a loss of their own: give --group 'PATTERN:loss=NAME'");
     for (int k = 0; k < o->n_group; k++) {
         const OptionGroup *g = &o->group[k];
         const UpdateGroup *u = &update->group[k];
@@ -360,8 +361,8 @@ Status options_check_groups(const Options *o)
         if (g->schedule && g->schedule->recipe.check)
             TRY(status_prefix(g->schedule->recipe.check(&g->schedule_settings), "--group '%s'", g->pattern));
         if (g->schedule && g->schedule->ends && !o->total_steps)
-            return FAIL(E_INVALID, "--group '%s': schedule %s needs to know the number of steps", g->pattern,
-                        g->schedule->recipe.name);
+            return FAIL(E_INVALID, "--group '%s': schedule %s needs the number of steps: give --steps or --epochs",
+                        g->pattern, g->schedule->recipe.name);
     }
     return ST_OK;
 }

@@ -68,8 +68,9 @@ static Status find_table(const dpx_library **out, void *library, const char *pat
         return FAIL(E_INVALID, "--operators %s: the library does not define dpx_operator_library", path);
     if (table->abi != DPX_LIBRARY_ABI || table->size < sizeof *table || !table->add)
         return FAIL(E_INVALID,
-                    "--operators %s: it is for another version: interface %d of %zu bytes, expected %d of %zu", path,
-                    table->abi, table->size, DPX_LIBRARY_ABI, sizeof *table);
+                    "--operators %s: the library is for another version of dpexec: interface %d of %zu bytes, expected "
+                    "%d of %zu",
+                    path, table->abi, table->size, DPX_LIBRARY_ABI, sizeof *table);
     *out = table;
     return ST_OK;
 }

@@ -63,7 +63,7 @@ static Status check_of_file(const Options *o)
         if (options_given(o, idle[i]))
             problems_add(&given, "--%s", idle[i]);
     return problems_fail(&given, E_INVALID,
-                         "--optimizer file takes the whole step from the model's training_info: leave out");
+                         "--optimizer file takes the step from the model's training_info: leave out");
 }
 
 /* Adds the message of a failed check, whose status becomes *all if memory ran out. */
@@ -93,7 +93,7 @@ static void find_of_steps(Problems *wrong, const Options *o)
         problems_add(wrong, "--warmup-steps %lld is more than the %lld step%s of the run", (long long)o->warmup_steps,
                      (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
     if (step_options(&o->build)->file_modes && has_loss(&o->build))
-        problems_add(wrong, "--training is for run and check: training and evaluation choose the modes themselves");
+        problems_add(wrong, "--training is for run and check: training and evaluation choose the mode themselves");
     if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
         problems_add(wrong, "--loss-scale needs --precision float16");
 }
@@ -106,22 +106,26 @@ static void find_of_replicas(Problems *wrong, const Options *o)
     const BatchNormOptions *norm = batch_norm_options(&o->build);
 
     if (collectives->master && collectives->shard != SHARD_PARAMETERS)
-        problems_add(wrong, "--strategy master keeps all on the first device: --shard %s does not go with it",
+        problems_add(wrong,
+                     "--strategy master keeps all parameters on the first device: --shard %s does not go with it",
                      options_get(o, "shard"));
     if (options_given(o, "loss-at") && output_options(&o->build)->loss_gathered && target->mean_of_means)
-        problems_add(wrong, "--loss-at outputs does not go with --loss-scaling mean-of-means, which is of the parts' "
-                            "losses");
+        problems_add(
+            wrong,
+            "--loss-at outputs does not go with --loss-scaling mean-of-means, which averages the losses of parts");
     if (norm->bn_group && norm->bn != BN_SYNC)
-        problems_add(wrong, "--bn-group goes with --bn sync, found --bn %s", options_get(o, "bn"));
+        problems_add(wrong, "--bn-group needs --bn sync, found --bn %s", options_get(o, "bn"));
     if (norm->own_buffers && norm->bn == BN_SYNC)
-        problems_add(wrong, "--broadcast-buffers false goes with --bn local, found --bn sync, which has one set of "
-                            "running statistics");
+        problems_add(
+            wrong,
+            "--broadcast-buffers false needs --bn local, found --bn sync, which has one set of running statistics");
     if (options_given(o, "mean-over") && target->mean_over && !target->mean_of_means)
-        problems_add(wrong, "--mean-over filled goes with --loss-scaling mean-of-means, found exact");
+        problems_add(wrong, "--mean-over filled needs --loss-scaling mean-of-means, found exact");
     if (o->ways.reproducible && o->tune)
-        problems_add(wrong, "--reproducible: --tune chooses algorithms by measuring them, and each device for itself");
+        problems_add(wrong, "--reproducible does not go with --tune, which measures algorithms on each device");
     if (o->ways.reproducible && o->ways.library_sums)
-        problems_add(wrong, "--reproducible: the bits of --reduce library depend on the mapping");
+        problems_add(wrong, "--reproducible does not go with --reduce library, whose bits depend on the mapping of "
+                            "replicas to devices");
 }
 
 Status options_check(const Options *o)

@@ -104,7 +104,8 @@ Status parameter_list_read(const ParameterList **out, Arena *arena, const char *
     else
         TRY(parameter_list_read_names(list, arena, path));
     if (!list->n)
-        return FAIL(E_INVALID, "--parameters %s: it names nothing; expected names one a line, or a .safetensors", path);
+        return FAIL(E_INVALID, "--parameters %s: it names no tensor; expected names, one per line, or a .safetensors",
+                    path);
     *out = list;
     return ST_OK;
 }

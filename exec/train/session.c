@@ -28,7 +28,7 @@ static Status compare_devices(const Session *s, const DeviceList *list)
     TRY(device_set_find_unequal(text, &s->devices, list));
     if (!s->log || !*text)
         return ST_OK;
-    snprintf(line, sizeof line, "the slowest device sets the pace: %s%s", text,
+    snprintf(line, sizeof line, "the step waits for the slowest device: %s%s", text,
              s->base.replicas.split == SPLIT_WEIGHTS ? "" : "; --split gives each a part by weight");
     s->log(s->log_user, LINE_WARNING, line);
     return ST_OK;

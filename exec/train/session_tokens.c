@@ -5,7 +5,7 @@
 Status session_set_window(Session *s, int64_t window)
 {
     if (s->window && s->window != window)
-        return FAIL(E_INVALID, "a window of %lld tokens, expected %lld as before", (long long)window,
+        return FAIL(E_INVALID, "the window has %lld tokens, expected %lld as before", (long long)window,
                     (long long)s->window);
     s->window = window;
     return ST_OK;

@@ -98,8 +98,8 @@ static Status resolve_and_check_secret(Joiner *j, struct addrinfo **out)
     } else if (!j->secret.n && !j->no_secret) {
         freeaddrinfo(*out);
         return FAIL(E_INVALID,
-                    "rendezvous %s: other machines reach it: --world-secret FILE names a file that all processes "
-                    "have and nobody else, --world-secret none trusts every process that connects",
+                    "rendezvous %s: other machines can reach it: give --world-secret FILE, which all processes have "
+                    "and nobody else, or --world-secret none to trust every process that connects",
                     j->rendezvous);
     }
     return ST_OK;
@@ -216,7 +216,8 @@ static Status read_reply(const Joiner *j, Reply *r, int fd, int rank, bool *agai
     if (r->magic != GREETING_MAGIC && greeting_version(r->magic) >= 0)
         return FAIL(E_DEVICE, WORLD_VERSIONS, rank, greeting_version(r->magic), greeting_version(GREETING_MAGIC));
     if (r->magic != GREETING_MAGIC)
-        return FAIL(E_DEVICE, "rank %d: what answers at %s is not rank %d", j->world->rank, address_of(j, rank), rank);
+        return FAIL(E_DEVICE, "rank %d: the process that answers at %s is not rank %d", j->world->rank,
+                    address_of(j, rank), rank);
     if (!socket_move(fd, (char *)r + sizeof r->magic, sizeof *r - sizeof r->magic, j->until + REFUSAL_SECONDS, false))
         return fail_unanswered(j, rank, again);
     r->reason[WORLD_REASON - 1] = '\0';
@@ -238,7 +239,7 @@ static Status greet(const Joiner *j, int fd, int rank, Channel channel, bool *ag
         return fail_unanswered(j, rank, again);
     TRY(read_reply(j, &r, fd, rank, again));
     if (!r.secured && has)
-        return FAIL(E_DEVICE, "rank %d: what answers at %s has no secret (--world-secret)", w->rank,
+        return FAIL(E_DEVICE, "rank %d: the process that answers at %s has no secret (--world-secret)", w->rank,
                     address_of(j, rank));
     secret_prove(p.proof, &j->secret, SIDE_CLIENT, &h, r.nonce);
     secret_prove(right, &j->secret, SIDE_SERVER, &h, r.nonce);
@@ -246,7 +247,7 @@ static Status greet(const Joiner *j, int fd, int rank, Channel channel, bool *ag
         return fail_unanswered(j, rank, again);
     TRY(read_reply(j, &r, fd, rank, again));
     if (has && !secret_equal(right, r.proof))
-        return FAIL(E_DEVICE, "rank %d: what answers at %s does not know the secret (--world-secret)", w->rank,
+        return FAIL(E_DEVICE, "rank %d: the process that answers at %s has another secret (--world-secret)", w->rank,
                     address_of(j, rank));
     return ST_OK;
 }

@@ -35,7 +35,7 @@ static Status mpi_join_load(const MpiCalls **out, const char *name)
     *out = table;
     return (*out)->fits(version, sizeof version)
                ? ST_OK
-               : FAIL(E_DEVICE, "mpi: expected %s, found that this process has %s", (*out)->library, version);
+               : FAIL(E_DEVICE, "mpi: expected %s, but this process has loaded %s", (*out)->library, version);
 }
 
 /* Initializes MPI, unless the embedder has.  `given`: the embedder gives a communicator. */
@@ -85,7 +85,8 @@ static Status mpi_join_attach(World **out, Mpi *m, const WorldOptions *opt)
     if (place.size > WORLD_MAX)
         return FAIL(E_INVALID, "world: expected 1 to %d processes, found %d", WORLD_MAX, place.size);
     if (opt->size && opt->size != place.size)
-        return FAIL(E_INVALID, "%s sees %d process%s, where %d were started: is the launcher one of another library?",
+        return FAIL(E_INVALID,
+                    "%s sees %d process%s, but %d were started: does the launcher belong to another MPI library?",
                     m->calls->library, place.size, place.size == 1 ? "" : "es", opt->size);
     m->sending = calloc((size_t)place.size, sizeof *m->sending);
     m->receiving = calloc((size_t)place.size, sizeof *m->receiving);

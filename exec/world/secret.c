@@ -27,7 +27,8 @@ Status secret_read(Secret *out, const char *path)
     else if (!S_ISREG(is.st_mode))
         st = FAIL(E_INVALID, "secret %s: expected a regular file", path);
     else if (is.st_mode & 077)
-        st = FAIL(E_INVALID, "secret %s: others may use it (mode %03o): chmod 600", path, (unsigned)is.st_mode & 0777);
+        st = FAIL(E_INVALID, "secret %s: other users may read it (mode %03o): chmod 600", path,
+                  (unsigned)is.st_mode & 0777);
     while (!st && n && out->n < sizeof out->byte) {
         if ((n = read(fd, out->byte + out->n, sizeof out->byte - out->n)) < 0)
             st = FAIL(E_IO, "secret %s: %s", path, strerror(errno));

@@ -159,7 +159,7 @@ static void test_refused(void)
           "output 'y': training needs shapes that are known before the step; these depend on data: Choose pick (output "
           "'v')" },
         { "norm", "none",
-          "BatchNormalization pick/bn (output 'pick/u'): in a branch that data decide, where its running statistics "
+          "BatchNormalization pick/bn (output 'pick/u'): its branch depends on data, so its running statistics "
           "would miss "
           "batches: --freeze pick/bn keeps them" },
         { "norm", "pick/bn", NULL },
@@ -287,7 +287,7 @@ static void test_rates(void)
         if (CHECK_DPX(open_trainer(&t, SOURCE_DIR "/tests/api/branches_rates.onnx", (const char *const[]){ NULL })))
             CHECK_DPX_FAILS(
                 DPX_UNSUPPORTED,
-                "data decide which branch is taken, and one of the branches does not fit these sizes (if 'rate' "
+                "data decides which branch is taken, and one of the branches does not fit these sizes (if 'rate' "
                 "decides, --input-value gives it one number for the whole run): MatMul",
                 dpx_run(t, both, 2, &y, 1));
         dpx_trainer_free(t);

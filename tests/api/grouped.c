@@ -509,7 +509,8 @@ static void test_steps_refused(void)
                     dpx_train_data(t, map_of("img", list_of(y, y), "target", y), &r));
     CHECK_DPX_FAILS(DPX_INVALID, "its container must stack",
                     dpx_train_data(t, map_of("img", COLLATE(1, contained(scalar(1), 0, 0, 2, 0)), NULL, NULL), &r));
-    CHECK_DPX_FAILS(DPX_INVALID, "nobody asked for 'image'", dpx_train_data(t, map_of("image", img, "target", y), &r));
+    CHECK_DPX_FAILS(DPX_INVALID, "the model has no input 'image'",
+                    dpx_train_data(t, map_of("image", img, "target", y), &r));
     CHECK_DPX_FAILS(
         DPX_SHAPE, "'img': group 1 is [1,2,1,1], group 0 [1,1,1,1]",
         dpx_train_data(

@@ -80,7 +80,7 @@ static void test_refused(void)
     CHECK_DPX_FAILS(DPX_INVALID, "--head: expected a number of outputs", dpx_options_set(o, "head", "few"));
     CHECK_DPX(dpx_options_set(o, "head", "nothing=4"));
     if (CHECK_DPX(dpx_model_load(&m, MLP)))
-        CHECK_DPX_FAILS(DPX_INVALID, "--head nothing: no Gemm, MatMul or 1x1 Conv is called so",
+        CHECK_DPX_FAILS(DPX_INVALID, "--head nothing: no Gemm, MatMul or 1x1 Conv has this name",
                         dpx_trainer_create(&t, m, o, NULL, NULL));
     dpx_model_free(m);
     dpx_options_free(o);

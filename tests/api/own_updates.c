@@ -163,7 +163,7 @@ static void test_refused(void)
            "loss=output:a_loss", "group=a.*:loss=a_square");
     refuse("--group 'a.*': the model has no output 'a_squares' of floats to be a loss", "loss=outputs",
            "group=a.*:loss=a_squares");
-    refuse("--group 'a.*': the loss 'b_loss' depends on none of the 2 parameters that it is to train", "loss=outputs",
+    refuse("--group 'a.*': the loss 'b_loss' depends on none of the 2 parameters of the group", "loss=outputs",
            "group=a.*:loss=b_loss");
 }
 

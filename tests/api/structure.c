@@ -171,7 +171,7 @@ static void test_lists(void)
     CHECK_DPX_FAILS(DPX_INVALID, "sequence 'xs' has 3 tensors in this batch, and 2 in this model",
                     dpx_run(t, more, 3, &y, 1));
     batch = map("xs", list(tensor(&a), tensor(&a)), "more", list(tensor(&a), NULL));
-    CHECK_DPX_FAILS(DPX_INVALID, "nobody asked for 'more.0'", dpx_run_data(t, batch, &y, 1));
+    CHECK_DPX_FAILS(DPX_INVALID, "the model has no input 'more.0'", dpx_run_data(t, batch, &y, 1));
     dpx_data_free(batch);
     dpx_trainer_free(t);
     dpx_model_free(m);
@@ -326,7 +326,8 @@ static void test_interpreted(void)
     dpx_data_free(out);
     CHECK_DPX_FAILS(DPX_INVALID, "input 'more' was not given, as a list or as 'more.0', 'more.1' ...",
                     dpx_interpret(&out, FOLDER "scaled.onnx", o, given[1]));
-    CHECK_DPX_FAILS(DPX_MODEL, "index 1 of a sequence of 1", dpx_interpret(&out, FOLDER "scaled.onnx", o, given[2]));
+    CHECK_DPX_FAILS(DPX_MODEL, "index 1 is outside of a sequence of 1",
+                    dpx_interpret(&out, FOLDER "scaled.onnx", o, given[2]));
     for (int i = 0; i < 3; i++)
         dpx_data_free(given[i]);
     dpx_options_free(o);

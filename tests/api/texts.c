@@ -55,7 +55,8 @@ static void test_refused(void)
     dpx_model *m = NULL;
 
     CHECK_DPX_FAILS(DPX_INVALID, "tensor 'x': string 1 is no UTF-8", dpx_data_tensor(&d, &wrong));
-    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "string tensors are interpreted only, forward", dpx_model_load(&m, MODEL));
+    CHECK_DPX_FAILS(DPX_UNSUPPORTED, "string tensors are supported only by the interpreter, without training",
+                    dpx_model_load(&m, MODEL));
     CHECK_DPX(dpx_data_tensor(&d, &good));
     CHECK_DPX_FAILS(DPX_INVALID, "a tensor of strings", dpx_collate(&batch, (const dpx_data *const[]){ d, d }, 2, 1));
     CHECK_DPX_FAILS(DPX_INVALID, "a tensor of strings", dpx_scatter((dpx_data *[]){ NULL, NULL }, d, 2));

@@ -177,7 +177,7 @@ check "no scores travel" test "$(gathers | grep -c 'all-gather of Add_5')" = 0
 check "nor for a metric of the training" test "$(gathers --metric accuracy | grep -c 'all-gather of Add_5')" = 0
 says "all-reduce bucket 2 (criterion, criterion)" gathers --metric accuracy
 check "nor where that is asked for" test "$(gathers --strategy master --loss-at parts | grep -c 'all-gather of Add_5')" = 0
-refused 2 "mean-of-means, which is of the parts' losses" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
+refused 2 "mean-of-means, which averages the losses of parts" "$dpexec" train "${data[@]}" --loss-at outputs --loss-scaling mean-of-means --steps 1
 while IFS='|' read -r name given want; do
     name=${name% } given=$here/${given# }
     for how in "--strategy master" "--strategy master --output-device 2" "--loss-at outputs"; do
@@ -212,10 +212,10 @@ check "two buckets" test "$(buckets --bucket-mb 0.034)" = 2
 
 # The report says what is in force, whatever the order of options.
 for said in '--bn sync --compat dp' '--compat dp --bn sync'; do
-    says "in force are --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \
+    says "sets --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \
         --batch-size 5 --replicas 4 $said --report
 done
-says "in force are --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled, --output-device each" "$graph_transform" $here/model.onnx \
+says "sets --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled, --output-device each" "$graph_transform" $here/model.onnx \
     --loss cross-entropy --batch-size 5 --replicas 4 --compat encoding --report
 
 # Under `encoding` outputs stay in the parts of the replicas, 3, 3, 3 and 1 of 10 samples, unless they must be whole.

@@ -72,7 +72,7 @@ check "by the run that goes on" grep -qF "\"links\": \"$kept\"" "$DIR/linked/arg
 says "--links: 0.1 MB of gradients" "$graph_transform" models/mlp.onnx --loss mse --batch-size 8 --devices 'cpu*2' --report --links "$DIR/two.json"
 check "processes with --links auto" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links auto --out "$DIR/measured"
 check "the bytes with --links auto" same_run "$DIR/measured" "$DIR/plain"
-says "sums for which that saves time are sent whole to all processes" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links "$DIR/two.json"
+says "so small sums are sent whole to all processes" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links "$DIR/two.json"
 check "processes where bytes are dear" "$dpexec" launch -n 2 -- train "${mlp[@]}" --links 1e-9,1,1e10,0 --out "$DIR/shared"
 check "the bytes of sums that are shared out" same_run "$DIR/shared" "$DIR/plain"
 check "what was measured is kept" grep -qE '"links": "[0-9.e-]+,[0-9.e-]+,[0-9.e+]+,0"' "$DIR/measured/args.json"

@@ -112,7 +112,7 @@ refused 1 "targets of shape [5,4] do not fit the scores of output 'y' [5,3]" "$d
 refused 2 "has more axes than the model's scores, which have 2" "$dpexec" "${probabilities[@]}" --data "$DIR/deep.npz"
 
 # Where nothing says what a loss weighs, that is said once.
-weighs="is weighed by its samples"
+weighs="is weighted by its number of samples"
 says "$weighs" "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --steps 1 --accumulate 2
 says "$weighs" "$dpexec" eval $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss
 "$dpexec" $here/own_loss.onnx "${eval[@]}" "${own[@]}" output:loss --epochs 3 --accumulate 2 --val $here/masked.npz >"$DIR/log" 2>&1
@@ -124,10 +124,10 @@ for quiet in "--accumulate 2 --loss-weight count" "--loss-weight sum --val $here
 done
 
 # Batch-norm takes statistics of each micro-batch, and that is said with the layers' names.
-says "not exactly one batch: 3 layers (" "$dpexec" models/fashion_cnn.onnx --data tests/oracle/data/fashion.npz --loss cross-entropy --batch-size 10 \
+says "differs from one large batch: 3 layers (" "$dpexec" models/fashion_cnn.onnx --data tests/oracle/data/fashion.npz --loss cross-entropy --batch-size 10 \
     --steps 1 --accumulate 2 --threads 1
 check "no batch-norm, nothing said" test "$("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --batch-size 10 --steps 1 \
-    --accumulate 2 --threads 1 2>&1 | grep -c "not exactly one batch")" = 0
+    --accumulate 2 --threads 1 2>&1 | grep -c "differs from one large batch")" = 0
 
 refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
 refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
@@ -135,7 +135,7 @@ refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx
 
 refused 2 "--loss-weight sum does not go with --loss outputs" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" outputs --loss-weight sum
 refused 2 "no output contains 'loss'; the model has 'scores'" "$dpexec" $here/open.onnx "${common[@]}" --data $here/data.npz --loss outputs
-says "the sum of outputs, is weighed by its samples" "$dpexec" eval $here/own_loss.onnx "${eval[@]}" "${own[@]}" outputs
+says "the sum of outputs, is weighted by its number of samples" "$dpexec" eval $here/own_loss.onnx "${eval[@]}" "${own[@]}" outputs
 
 # A loss with an argument, its metric and a schedule: the targets are what the model itself says, so that training starts at a loss of 0.
 mkdir "$DIR/images" "$DIR/values"
@@ -179,7 +179,7 @@ for name, made in {"softmax": "p = Softmax<axis=1>(h)", "sigmoid": "s = Sigmoid(
         '<float[3,3] w = {1,2,3,4,5,6,7,8,9}> { h = MatMul(x, w) ' + made + ' }'), f"{sys.argv[1]}/{name}.onnx")
 END
 applied() { "$graph_transform" "$DIR/$1.onnx" --batch-size 4 --loss "$2" --report -o "$DIR/$1.txt" 2>&1; }
-check "softmax, twice" grep -q "p: is the result of Softmax .*, and --loss cross-entropy applies Softmax again: expected the scores before" \
+check "softmax, twice" grep -q "p: is the result of Softmax .*, but --loss cross-entropy applies Softmax again: expected the scores before" \
     <(applied softmax cross-entropy)
 check "sigmoid, twice" grep -q "and --loss bce-logits applies Sigmoid again" <(applied sigmoid bce-logits)
 for once in "softmax nll" "log cross-entropy" "scores bce-logits" "sigmoid cross-entropy"; do

@@ -297,7 +297,7 @@ check 'another seed' "$dpexec" "${dropout[@]}" --dtype float64 --no-shuffle --se
 
 # ---- what else --reduce says ----
 
-refused 2 '--reduce library needs processes that MPI has brought together' "$dpexec" launch -n 2 -- train "${mlp[@]}" --reduce library
+refused 2 '--reduce library needs processes that MPI connects' "$dpexec" launch -n 2 -- train "${mlp[@]}" --reduce library
 refused 2 '--reduce: expected tree|library' "$dpexec" "${mlp[@]}" --reduce ring
 refused 2 '--reproducible: the bits of --reduce library depend' "$dpexec" "${mlp[@]}" --reduce library --reproducible
 says 'library has no effect: there is one process' "$dpexec" "${loud[@]}" --reduce library

@@ -19,7 +19,7 @@ refused 2 'expected a regular file' "${alone[@]}" --world-secret "$DIR/fifo"
 for mode in 640 604 620 601; do
     head -c 32 "$DIR/secret" >"$DIR/open"
     chmod $mode "$DIR/open"
-    refused 2 "others may use it (mode $mode): chmod 600" "${alone[@]}" --world-secret "$DIR/open"
+    refused 2 "other users may read it (mode $mode): chmod 600" "${alone[@]}" --world-secret "$DIR/open"
 done
 chmod 600 "$DIR/open"
 for n in 0 15; do
@@ -85,7 +85,7 @@ next_port
 "${stranger[@]}" server $port &
 start 1 2 "${with[@]}"
 wait
-tells 1 1 "rank 1: what answers at 127.0.0.1:$port does not know the secret"
+tells 1 1 "rank 1: the process that answers at 127.0.0.1:$port has another secret"
 
 next_port
 "${stranger[@]}" newer $port &

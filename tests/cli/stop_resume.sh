@@ -94,7 +94,7 @@ for other in "--seed 7" "--no-shuffle" "--accumulate 2" "--drop-last"; do
     refused 2 "these cannot change within a run: ${other%% *} was" tests/cli/defaults --momentum 0.9 -- "$dpexec" "${any[@]}" $other --steps 90 --resume "$DIR/whole"
 done
 # A pattern that is new is judged by what it changes.
-refused 2 "'conv1.weight' was trained in that run, and --freeze 'conv*' fixes it now" "$dpexec" "${cnn[@]}" --freeze 'conv*' --steps 90 --resume "$DIR/whole"
+refused 2 "'conv1.weight' was trained in that run, but --freeze 'conv*' fixes it now" "$dpexec" "${cnn[@]}" --freeze 'conv*' --steps 90 --resume "$DIR/whole"
 # Whatever else changes what is computed, all at once; the data by its numbers, the replicas by how many there are.
 python=${PYTHON:-/usr/bin/python3}
 check "other labels" "$python" - "$fashion" "$DIR/other.npz" <<'PY'

@@ -85,7 +85,7 @@ refused 2 "--keep: expected a whole number from 1, or all, found '0'; --val and 
     "$dpexec" none.onnx --data none.npz --loss mse --val none.npz --val-split 0.1 --keep 0 --bn-group 2 --bn local --loss-scale 8 --warmup-steps 5 \
     --steps 3 --criterion loss.onnx --class-weights w.npy --augment spin
 for said in "--augment" "--warmup-steps 5 is more than the 3 steps of the run" "--loss-scale needs --precision float16" \
-    "--bn-group goes with --bn sync, found --bn local" "none.onnx: cannot read: No such file" "--criterion loss.onnx: cannot read" \
+    "--bn-group needs --bn sync, found --bn local" "none.onnx: cannot read: No such file" "--criterion loss.onnx: cannot read" \
     "--class-weights w.npy: cannot read" "none.npz: cannot open: No such file"; do
     check "refused at once: $said" grep -qF -- "$said" "$DIR/refused.err"
 done
@@ -272,18 +272,18 @@ refused 2 "--mean and --std are for images: --data $digits holds arrays" "${trai
 refused 2 "--mean and --std are for images" "$dpexec" eval models/mlp.onnx --data "$digits" --loss cross-entropy --mean 0.5
 refused 2 "--batch-input x:2: the data's array has rank 2" "${train[@]}" --batch-input x:2
 refused 2 "--batch-input x:-3: the data's array has rank 2" "${train[@]}" --batch-input x:-3
-refused 2 "batch input 'target': axis 1 of rank 1" "${train[@]}" --batch-input x --batch-input target:1
+refused 2 "--batch-input target:1: the input has rank 1" "${train[@]}" --batch-input x --batch-input target:1
 refused 2 "--batch-input x:2: the input has shape [?,64]" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input x:2
 refused 2 "--batch-input x:1: the input has shape [?,64], in which another axis is open" "$graph_transform" models/mlp.onnx --batch-size 8 \
     --batch-input x:1
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y
 refused 2 "--batch-input y: the model has no such input" "$graph_transform" models/mlp.onnx --batch-size 8 --batch-input y --loss cross-entropy --replicas 2
 check "the target may be named" "${train[@]}" --batch-input x --batch-input target --replicas 2
-refused 2 "--strategy master keeps all on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
+refused 2 "--strategy master keeps all parameters on the first device: --shard optimizer" "${train[@]}" --shard optimizer --strategy master
 refused 2 "--output-device 2: expected one of 2 devices, counted from 0, or host" "${train[@]}" --devices 'cpu*2' --output-device 2
-refused 2 "--bn-group goes with --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
-refused 2 "--broadcast-buffers false goes with --bn local, found --bn sync" "${train[@]}" --broadcast-buffers false
-refused 2 "--mean-over filled goes with --loss-scaling mean-of-means, found exact" "${train[@]}" --mean-over filled --compat dp
+refused 2 "--bn-group needs --bn sync, found --bn local" "${train[@]}" --bn-group 2 --compat ddp
+refused 2 "--broadcast-buffers false needs --bn local, found --bn sync" "${train[@]}" --broadcast-buffers false
+refused 2 "--mean-over filled needs --loss-scaling mean-of-means, found exact" "${train[@]}" --mean-over filled --compat dp
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale 1024
 refused 2 "--loss-scale needs --precision float16" "${train[@]}" --loss-scale dynamic --precision bfloat16
 refused 2 "--tune is for GPUs: --devices names cpu:0" "${train[@]}" --tune

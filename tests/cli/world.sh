@@ -77,7 +77,7 @@ if [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && taskset -c 0,1 true 2>/dev/null; 
             --batch-size 10 --steps 2 --world 2 --rank $r --rendezvous "127.0.0.1:$port" >"$DIR/cores-$r" 2>&1) &
     done
     wait
-    check 'unequal processes are named' grep -q 'the slowest device sets the pace: cpu:0 of rank 0 (1 core, .* MiB) and cpu:0 of rank 1 (0.5 cores, .* are unequal' \
+    check 'unequal processes are named' grep -q 'the step waits for the slowest device: cpu:0 of rank 0 (1 core, .* MiB) and cpu:0 of rank 1 (0.5 cores, .* are unequal' \
         "$DIR/cores-0"
 fi
 

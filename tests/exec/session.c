@@ -447,7 +447,7 @@ static void test_log(void)
     CHECK_OK(g->status);
     if (CHECK_OK(session_create(&session, g, build_parts(&opt), &list, keep_line, text))) {
         CU_ASSERT_PTR_NOT_NULL(
-            strstr(text, "! the slowest device sets the pace: cpu:0 (4 cores, 0 MiB) and cpu:1 (1 core, "));
+            strstr(text, "! the step waits for the slowest device: cpu:0 (4 cores, 0 MiB) and cpu:1 (1 core, "));
         CHECK_OK(session_prepare(session, BUILD_TRAIN, &in, 1));
         CU_ASSERT_PTR_NOT_NULL(strstr(text, ". x: split along axis 0"));
         first = strstr(text, "! w: ");
