@@ -84,6 +84,6 @@ Status memory_budget_explain(const MemoryBudget *b, Status st)
 
     if (st != E_NOMEM || !asked)
         return st;
-    return status_prefix(st, "planning takes more memory than %s allows: of %s, %s are in use, and %s more are needed",
+    return status_prefix(st, "planning needs more memory than %s allows: %s allowed, %s in use, %s more needed",
                          b->flag, amount(limit, b->limit), amount(used, atomic_load(&b->used)), amount(more, asked));
 }

@@ -428,7 +428,7 @@ Status net_check_heads(const NetworkSizes *s)
 Status net_check_outputs(const NetworkSizes *s)
 {
     if (!s->classes == !s->outputs)
-        return FAIL(E_INVALID, "give --classes N to tell classes apart, or --outputs N to predict numbers%s",
+        return FAIL(E_INVALID, "give --classes N for classification, or --outputs N for regression%s",
                     s->classes ? ", not both" : "");
     return ST_OK;
 }

@@ -7,7 +7,7 @@
 static Status check(const NetworkSizes *s)
 {
     if (!s->inputs)
-        return FAIL(E_INVALID, "--inputs N is missing: the numbers of a sample");
+        return FAIL(E_INVALID, "--inputs N is missing: the number of features of a sample");
     return net_check_outputs(s);
 }
 

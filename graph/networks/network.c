@@ -44,7 +44,7 @@ Status network_set(NetworkSizes *s, const NetworkDef *d, NetworkOption option, c
     char taken[256];
 
     if (!d->takes[option])
-        return FAIL(E_INVALID, "it has no --%s; it takes %s", settings[option].name, taken_options(taken, d));
+        return FAIL(E_INVALID, "the network has no --%s; it takes %s", settings[option].name, taken_options(taken, d));
     return setting_set(&settings[option], s, NULL, text);
 }
 

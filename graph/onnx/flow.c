@@ -275,7 +275,7 @@ Status flow_run_trip(FlowImport *f, size_t first)
     }
     f->trips++;
     if (!f->im->run && arena_bytes(f->im->scratch) + arena_bytes(f->im->g->arena) - f->bytes > MAX_UNROLLED)
-        return FAIL(E_MODEL, "unrolled it takes more than %zu MiB", MAX_UNROLLED >> 20);
+        return FAIL(E_MODEL, "the unrolled loop takes more than %zu MiB", MAX_UNROLLED >> 20);
     return ST_OK;
 }
 
@@ -292,7 +292,7 @@ Status flow_stack_nothing(ValueId *out, const FlowImport *f, const Onnx__ValueIn
     for (int i = 0; f->im->run && i < s.rank; i++)
         s.dim[i] = s.dim[i] < 0 ? 0 : s.dim[i]; /* open sizes stay unknown; the output has no elements anyway */
     if (!shape_known(&s) || s.rank == MAX_RANK)
-        return FAIL(E_UNSUPPORTED, "it makes no trip, and the body gives its output '%s' no shape", p->name);
+        return FAIL(E_UNSUPPORTED, "the loop makes no trip, and its body gives output '%s' no shape", p->name);
     axis += axis < 0 ? s.rank + 1 : 0;
     if (axis < 0 || axis > s.rank)
         return FAIL(E_MODEL, "output '%s' of the body has no axis %lld", p->name, (long long)axis);
@@ -472,7 +472,7 @@ static Status import_loop(FlowImport *f)
     while (go && (int64_t)f->trips < count) {
         TRY(has_value(f->active) ? loop_branch(f, &cond) : loop_trip(f, &cond));
         if (has_value(f->active) && f->im->n_done - f->nodes > MAX_DATA_NODES)
-            return FAIL(E_UNSUPPORTED, "data decide which of its trips count, and they take more than %d nodes",
+            return FAIL(E_UNSUPPORTED, "data decides which of its trips count, and they take more than %d nodes",
                         MAX_DATA_NODES);
         if (flow_has_problems(f))
             return ST_OK;

@@ -92,7 +92,7 @@ static Status sample_trips(int64_t *out, const FlowImport *f, int64_t at, int64_
     if (!known_number(out, f->im, v))
         return FAIL(E_UNSUPPORTED, "its lengths '%s' depend on data", f->p->input[0]);
     if (*out < 0 || *out > most)
-        return FAIL(E_MODEL, "a length of %lld, of at most %lld", (long long)*out, (long long)most);
+        return FAIL(E_MODEL, "a length of %lld, expected 0 to %lld", (long long)*out, (long long)most);
     return flow_decided(f, v, *out, "its lengths", f->p->input[0]);
 }
 

@@ -445,7 +445,7 @@ static Status check_model(const Onnx__ModelProto *m, int64_t opset)
     if (!m->graph)
         return FAIL(E_MODEL, "the model has no graph");
     if (m->has_ir_version && m->ir_version < 1)
-        return FAIL(E_MODEL, "IR version %lld", (long long)m->ir_version);
+        return FAIL(E_MODEL, "IR version %lld, expected 1 or more", (long long)m->ir_version);
     if (opset && (opset < ONNX_OPSET_MIN || opset > ONNX_OPSET_MAX))
         return FAIL(E_UNSUPPORTED, "opset %lld, expected %d to %d", (long long)opset, ONNX_OPSET_MIN, ONNX_OPSET_MAX);
     return ST_OK;

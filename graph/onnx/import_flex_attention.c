@@ -23,7 +23,7 @@ static Status read_heads(int64_t *heads, Importer *im, const Onnx__NodeProto *p,
                         s->rank);
     }
     if (heads[1] >= 0 && heads[2] >= 0 && heads[1] != heads[2])
-        return FAIL(E_MODEL, "%lld heads of keys and %lld of values", (long long)heads[1], (long long)heads[2]);
+        return FAIL(E_MODEL, "%lld heads of keys, but %lld of values", (long long)heads[1], (long long)heads[2]);
     if (heads[0] >= 0 && heads[1] >= 0 && (!heads[1] || heads[0] % heads[1]))
         return FAIL(E_MODEL, "%lld heads of queries, expected a multiple of the %lld of keys", (long long)heads[0],
                     (long long)heads[1]);

@@ -103,7 +103,7 @@ static Status split_by_sizes(Sequence **out, Importer *im, ValueId x, ValueId si
 
     TRY(import_sequence_make(out, im, n));
     if (!n)
-        return FAIL(E_MODEL, "no sizes of parts");
+        return FAIL(E_MODEL, "there are no sizes of parts, expected at least one");
     TRY(spend_nodes(im, (size_t)n)); /* outputs cost as much */
     if (!(split =
               graph_add_node(im->g, &op_Split, NULL, ATTRS(INT("axis", axis)), 2, (ValueId[]){ x, sizes }, n, NULL)))
@@ -135,7 +135,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
             return split_by_sizes(out, im, x, sizes, (int)tensor_numel(t), axis);
         part = tensor_int(t, 0);
         if (part < 1 || part > INT32_MAX)
-            return FAIL(E_MODEL, "parts of %lld elements", (long long)part);
+            return FAIL(E_MODEL, "parts of %lld elements, expected 1 or more", (long long)part);
     }
     TRY(import_sequence_make(out, im, -1));
     (*out)->whole = x;
@@ -149,7 +149,7 @@ static Status split_to_sequence(Sequence **out, Importer *im, Body *b, const Onn
 static Status check_index(int64_t *i, int64_t n, bool end)
 {
     if (*i < -n || *i >= n + end)
-        return FAIL(E_MODEL, "index %lld of a sequence of %lld", (long long)*i, (long long)n);
+        return FAIL(E_MODEL, "index %lld is outside of a sequence of %lld tensors", (long long)*i, (long long)n);
     *i += *i < 0 ? n : 0;
     return ST_OK;
 }
@@ -254,7 +254,8 @@ static Status concat(ValueId *out, Importer *im, Body *b, const Onnx__NodeProto 
     }
     TRY(list_parts(&s, im, length_text(im, p)));
     if (!s->n || axis < -MAX_RANK || axis >= MAX_RANK)
-        return FAIL(E_MODEL, "%d tensors along axis %lld", s->n, (long long)axis);
+        return FAIL(E_MODEL, "%d tensors along axis %lld, expected 1 or more along axis -8 to 7", s->n,
+                    (long long)axis);
     if (!(items = ARENA_NEW(im->scratch, ValueId, s->n)))
         return FAIL_NOMEM();
     for (int i = 0; i < s->n; i++)

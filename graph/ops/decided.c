@@ -19,8 +19,8 @@ static Status decided_check_sizes(const Graph *g, const Node *n)
     if (value_now(g, n) == node_int(n, "value"))
         return ST_OK;
     return FAIL(E_UNSUPPORTED,
-                "%s is %lld at the sizes of this run, and was %lld at those that the file fixes, for which its nodes "
-                "are: keep the file's batch size, or export the model at this one",
+                "%s is %lld at the sizes of this run, but %lld at the sizes that the file fixes, for which its nodes "
+                "were exported: keep the file's batch size, or export the model at this one",
                 node_string(n, "what"), (long long)value_now(g, n), (long long)node_int(n, "value"));
 }
 
@@ -29,7 +29,7 @@ static Status infer_decided(Graph *g, Node *n) { return infer_like(g, n, 0); }
 static Status lower_decided(Graph *g, Node *n)
 {
     if (!value_const(g, n->in[0]))
-        return FAIL(E_UNSUPPORTED, "%s was %lld when the file was read, and depends on data now",
+        return FAIL(E_UNSUPPORTED, "%s was %lld when the file was read, but depends on data now",
                     node_string(n, "what"), (long long)node_int(n, "value"));
     TRY(decided_check_sizes(g, n));
     graph_replace(g, n->out[0], n->in[0]);

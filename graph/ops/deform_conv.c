@@ -20,13 +20,14 @@ static Status check_channels(const Graph *g, const Node *n, int64_t groups)
     char a[SHAPE_TEXT], b[SHAPE_TEXT];
 
     if (w->rank != x->rank || w->rank < 3)
-        return FAIL(E_SHAPE, "%s: input %s and weights %s", node_text(g, n), shape_text(x, a), shape_text(w, b));
+        return FAIL(E_SHAPE, "%s: input %s and weights %s, expected the same rank, 3 or more", node_text(g, n),
+                    shape_text(x, a), shape_text(w, b));
     if (x->dim[1] % group || x->dim[1] / group != w->dim[1] || w->dim[0] % group)
         return FAIL(E_SHAPE, "%s: weights %s do not fit %lld channels in %lld groups", node_text(g, n),
                     shape_text(w, a), (long long)x->dim[1], (long long)group);
     if (!x->dim[1] || !w->dim[0] || x->dim[1] % groups)
-        return FAIL(E_SHAPE, "%s: %lld channels in %lld groups of offsets", node_text(g, n), (long long)x->dim[1],
-                    (long long)groups);
+        return FAIL(E_SHAPE, "%s: %lld channels do not divide into %lld groups of offsets", node_text(g, n),
+                    (long long)x->dim[1], (long long)groups);
     return ST_OK;
 }
 
@@ -57,7 +58,7 @@ static Status deform_conv_infer(Graph *g, Node *n)
     TRY(window_infer(&win, g, n, x, w->dim + 2, false));
     y = window_out_shape(&win, x->dim[0], w->dim[0]);
     if (__builtin_mul_overflow(window_numel(win.kernel), groups * 3, &elements))
-        return FAIL(E_SHAPE, "%s: %lld groups of offsets", node_text(g, n), (long long)groups);
+        return FAIL(E_SHAPE, "%s: %lld groups of offsets are too many", node_text(g, n), (long long)groups);
     elements /= 3;
     TRY(check_like(g, n, OFFSET, "offset", &y, elements * win.rank));
     if (has_in(n, MASK))

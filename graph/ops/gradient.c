@@ -97,10 +97,11 @@ static Status gradient_lower(Graph *g, Node *n)
 /* The body has the values and the mode of the file, which training the model would not change. */
 static Status gradient_train(Graph *g, Node *n, const TrainMode *mode)
 {
-    return mode->batch
-               ? FAIL(E_UNSUPPORTED, "%s: only the training_info of its file trains a model that computes gradients",
-                      node_text(g, n))
-               : ST_OK;
+    return mode->batch ? FAIL(E_UNSUPPORTED,
+                              "%s: a model that computes gradients itself is trained by its training_info: give "
+                              "--optimizer file",
+                              node_text(g, n))
+                       : ST_OK;
 }
 
 DEFINE_OP(Gradient, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1, .out_max = -1,

@@ -52,7 +52,7 @@ static Status check_lengths(const Graph *g, const Node *n, int64_t *columns)
     *columns = 0;
     for (int i = 0; i < indices; i++) {
         if (index[i] < 0 || index[i] == INT64_MAX)
-            return FAIL(E_MODEL, "%s: ngram_indexes: %lld", node_text(g, n), (long long)index[i]);
+            return FAIL(E_MODEL, "%s: ngram_indexes: %lld, expected 0 or more", node_text(g, n), (long long)index[i]);
         *columns = index[i] >= *columns ? index[i] + 1 : *columns;
     }
     if (weights->n && weights->n != indices)

@@ -46,7 +46,8 @@ static Status resolve_auto_pad(Graph *g, Node *n, Window *w, bool *same)
         return ST_OK;
     *same = upper || !strcmp(mode, "SAME_LOWER");
     if (!*same && strcmp(mode, "VALID"))
-        return FAIL(E_MODEL, "%s: auto_pad is '%s'", node_text(g, n), mode);
+        return FAIL(E_MODEL, "%s: auto_pad is '%s', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID", node_text(g, n),
+                    mode);
     for (int i = first; i < WINDOW_AXES; i++) {
         int64_t out = w->in[i] / w->stride[i] + (w->in[i] % w->stride[i] != 0);
         int64_t total = (out - 1) * w->stride[i] + reach(w, i) - w->in[i];

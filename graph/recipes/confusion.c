@@ -65,11 +65,11 @@ int64_t metric_classes(LossBody *b, const CountedClasses *settings)
     if (b->g->status)
         return 0;
     if (b->binary && settings->ignored.given)
-        b->g->status = FAIL(E_INVALID, "--ignore-index goes with a loss of class numbers: a binary loss counts all "
-                                       "targets");
+        b->g->status =
+            FAIL(E_INVALID, "--ignore-index needs a loss of class numbers: a binary loss counts all targets");
     else if (!b->binary && settings->threshold.given)
-        b->g->status = FAIL(E_INVALID, "--threshold goes with a binary loss: other losses predict the class of the "
-                                       "largest score");
+        b->g->status =
+            FAIL(E_INVALID, "--threshold needs a binary loss: other losses predict the class of the largest score");
     return b->binary ? 2 : value(b->g, b->y)->shape->dim[1];
 }
 

@@ -83,7 +83,8 @@ Status shape_check(const Shape *s, size_t element_size)
         int64_t d = s->dim[i];
 
         if (d < 0)
-            return FAIL(E_SHAPE, "shape %s: dimension %d is %lld", shape_text(s, text), i, (long long)d);
+            return FAIL(E_SHAPE, "shape %s: dimension %d is %lld, expected 0 or more", shape_text(s, text), i,
+                        (long long)d);
         if (d > 1 && n > (INT64_MAX >> 1) / d) /* zero dimensions do not excuse an absurd one */
             return FAIL(E_SHAPE, "shape %s: the size overflows", shape_text(s, text));
         n *= d > 1 ? d : 1;
@@ -125,7 +126,8 @@ const char *shape_text(const Shape *s, char buf[SHAPE_TEXT])
 Status shape_axis(int *out, int64_t axis, int rank, const char *what)
 {
     if (axis < -rank || axis >= rank)
-        return FAIL(E_SHAPE, "%s: axis %lld of rank %d", what, (long long)axis, rank);
+        return FAIL(E_SHAPE, "%s: axis %lld of rank %d, expected %d to %d", what, (long long)axis, rank, -rank,
+                    rank - 1);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return ST_OK;
 }

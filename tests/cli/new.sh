@@ -40,7 +40,7 @@ check "nothing with --quiet" test -z "$("$dpexec" "${mlp[@]}" --quiet -o "$DIR/a
 says "mobilenet" "$dpexec" new --help
 check "defaults of each network" grep -q -- "--classes 1000" "$DIR/says.log"
 # The network's own parameters are trained, all of them, and no number of its formulas is.
-says "trains 27,748 numbers in 32 tensors" "$dpexec" train "$DIR/vit.onnx" --data "$DIR/vit.npz" --loss cross-entropy --steps 1 --threads 1
+says "trains 27,748 parameters in 32 tensors" "$dpexec" train "$DIR/vit.onnx" --data "$DIR/vit.npz" --loss cross-entropy --steps 1 --threads 1
 
 # ---- texts of unequal length: what follows the end of a text changes nothing ----
 { echo review,label; for i in 1 2 3 4; do printf 'good film %s,good\nbad,bad\n' $i; done; } >"$DIR/reviews.csv"
@@ -72,7 +72,7 @@ refused 2 "new: there is no network 'alexnet': expected mlp, cnn, resnet18, resn
 refused 2 "new: there is no network 'resnet15': did you mean resnet18?" "$dpexec" new resnet15 -o "$DIR/no.onnx"
 refused 2 "new: -o FILE.onnx is missing" "$dpexec" new cnn
 refused 2 "new: mlp: --inputs N is missing" "$dpexec" new mlp --classes 3 -o "$DIR/no.onnx"
-refused 2 "new: mlp: give --classes N to tell classes apart, or --outputs N to predict numbers" "$dpexec" new mlp --inputs 3 -o "$DIR/no.onnx"
+refused 2 "new: mlp: give --classes N for classification, or --outputs N for regression" "$dpexec" new mlp --inputs 3 -o "$DIR/no.onnx"
 refused 2 "numbers, not both" "$dpexec" new mlp --inputs 3 --classes 3 --outputs 1 -o "$DIR/no.onnx"
 refused 2 "new: lstm: give --inputs N for sequences of numbers, or --vocab N for sequences of tokens" "$dpexec" new lstm --classes 3 -o "$DIR/no.onnx"
 refused 2 "new: mlp: it has no --heads; it takes --inputs, --classes, --outputs, --layers, --width, --dropout" \

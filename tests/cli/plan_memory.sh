@@ -18,7 +18,7 @@ g = h.make_graph([h.make_node("MatMul", ["x", "x"], ["y"], "products")], "batche
 onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), sys.argv[1] + "/batches.onnx")
 np.save(sys.argv[1] + "/x.npy", np.ones((1, 1), np.float32))
 PY
-says="planning takes more memory than --plan-memory allows: of 100.000 MB"
+says="planning needs more memory than --plan-memory allows: 100.000 MB"
 refused 1 "$says" "$graph_transform" "$DIR/folds.onnx" --batch-size 1 --plan-memory 100M -o "$DIR/folds.txt"
 check "the pass and the node are named" grep -q "pass fold-constants: ConstantOfShape fill" "$DIR/refused.err"
 check "nothing is written" test ! -e "$DIR/folds.txt"
@@ -28,9 +28,9 @@ check "within a GB" "$graph_transform" "$DIR/folds.onnx" --batch-size 1 --plan-m
 # What kernels prepare for a shape: a place for each of 2^29 products.
 refused 1 "of 1.000 GB" "$dpexec" run "$DIR/batches.onnx" --input "x=$DIR/x.npy" --batch-size 536870912 --plan-memory 1G --dry-run \
     --out "$DIR/out"
-check "the flag is named" grep -q "planning takes more memory than --plan-memory allows" "$DIR/refused.err"
+check "the flag is named" grep -q "planning needs more memory than --plan-memory allows" "$DIR/refused.err"
 train=("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --steps 1 --threads 1)
-refused 1 "planning takes more memory than --plan-memory allows: of 10.000 kB" "${train[@]}" --plan-memory 10k
+refused 1 "planning needs more memory than --plan-memory allows: 10.000 kB" "${train[@]}" --plan-memory 10k
 check "a small model in 20 MB" "${train[@]}" --plan-memory 20M
 for wrong in "" 0 -1 5X 1e3 10000000T 99999999999999999999; do
     refused 2 "--plan-memory: expected a number of bytes" "${train[@]}" --plan-memory "$wrong"

@@ -141,7 +141,7 @@ static void test_refused(void)
     REFUSED(&b, E_MODEL,
             "FlexAttention attend (output 'y'): input 'q' has 3 dimensions, expected [batch, heads, tokens, depth]");
     b = attention("1,4,3,4", "1,2,5,4", "1,4,5,4", &n);
-    REFUSED(&b, E_MODEL, "2 heads of keys and 4 of values");
+    REFUSED(&b, E_MODEL, "2 heads of keys, but 4 of values");
     b = attention("1,3,3,4", "1,2,5,4", "1,2,5,4", &n);
     REFUSED(&b, E_MODEL, "3 heads of queries, expected a multiple of the 2 of keys");
     b = attention("1,3,3,4", "1,0,5,4", "1,0,5,4", &n);

@@ -553,7 +553,7 @@ static void test_no_trips(void)
     const Value *all;
     Graph *g;
 
-    REFUSED(&b, E_UNSUPPORTED, "it makes no trip, and the body gives its output 'next' no shape");
+    REFUSED(&b, E_UNSUPPORTED, "the loop makes no trip, and its body gives output 'next' no shape");
     sub = (Built){ c.arena, c.model, n->attribute[0]->g };
     for (size_t i = 0; i < 3; i++) /* now it does */
         n->attribute[0]->g->output[i]->type = built_input(&sub, "t", DT_FLOAT32, "2,3")->type;
@@ -675,7 +675,7 @@ static void test_long_names(void)
 
     memset(name, 'n', 1 << 20);
     n->name = name;
-    REFUSED(&b, E_MODEL, "unrolled it takes more than 512 MiB");
+    REFUSED(&b, E_MODEL, "the unrolled loop takes more than 512 MiB");
 }
 
 /* Outputs cost as much as nodes: a file of 40 KB must not become a graph of millions. */

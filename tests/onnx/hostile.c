@@ -418,7 +418,8 @@ static void test_all_listed(void)
     s = built_input(&b, "s", DT_STRING, "1");
     (void)s;
     REFUSED(&b, E_UNSUPPORTED,
-            "input 's': string tensors are interpreted only, forward; NoSuchOp one (output 'p'); SequenceLength two "
+            "input 's': string tensors are supported only by the interpreter, without training; NoSuchOp one (output "
+            "'p'); SequenceLength two "
             "(output 'r'): "
             "input 0 is no sequence");
 }
@@ -451,7 +452,8 @@ static void test_string_initializer(void)
     built_init(&used, "words", DT_STRING, "1", 0, NULL);
     built_node(&used, "Relu", "words", "z")->name = "spell";
     REFUSED(&used, E_UNSUPPORTED,
-            "Relu spell (output 'z'): input 'words': string tensors are interpreted only, forward");
+            "Relu spell (output 'z'): input 'words': string tensors are supported only by the interpreter, without "
+            "training");
     built_init(&unused, "words", DT_STRING, "1", 0, NULL);
     if (CHECK_OK(built_import(&g, &unused)))
         graph_free(g);

@@ -467,9 +467,9 @@ static void test_sequences(void)
     graph_free(g);
 
     for (int i = 0; i < 5; i++) {
-        static const char *const said[] = { "index 5 of a sequence of 2", "must be constant integers",
+        static const char *const said[] = { "index 5 is outside of a sequence of 2", "must be constant integers",
                                             "which only operators of sequences read", "depends on a shape",
-                                            "index 5 of a sequence of 2" };
+                                            "index 5 is outside of a sequence of 2" };
         Built c = built_relu();
 
         built_init(&c, "five", DT_INT64, "", 8, &five);

@@ -129,7 +129,7 @@ static void test_refused(void)
           E_UNSUPPORTED,
           "input 's': the number of tensors of this sequence is unknown: give --input-members s=N" },
         { { "s", ONNX_ABSENT }, E_INVALID, "input 's' cannot be absent: it is a sequence, and not optional" },
-        { { "s", 0 }, E_MODEL, "index -1 of a sequence of 0" },
+        { { "s", 0 }, E_MODEL, "index -1 is outside of a sequence of 0" },
         { { "s", 4097 }, E_UNSUPPORTED, "input 's': a sequence of more than 4096 tensors" },
     };
     Graph *g = NULL;

@@ -43,8 +43,8 @@ static Status multi_step_check(const void *settings)
         const int64_t v = next_step(&at);
 
         if (v <= last)
-            return FAIL(E_INVALID, "--lr-schedule multi-step: expected rising numbers of steps from 1 on, found '%s'",
-                        s->at);
+            return FAIL(E_INVALID,
+                        "--lr-schedule multi-step: expected rising steps from 1 on, as in 100,200, found '%s'", s->at);
         last = v;
     }
     return ST_OK;

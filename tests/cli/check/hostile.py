@@ -43,8 +43,8 @@ def indices(i):
     refused(f"ScatterND {i}", f"ScatterND_0 (output 'y'): {words % 0}", "ScatterND", [x, ints(i).reshape(1, 1), np.ones((1, 4), f)])
     refused(f"ScatterElements {i}", f"ScatterElements_0 (output 'y'): {words % 1}", "ScatterElements", [x, ints(0, i).reshape(2, 1), np.ones((2, 1), f)], axis=0)
     made = N("SequenceConstruct", ["a", "a", "a"], ["s"])
-    refused(f"SequenceAt {i}", f"index {i} of a sequence of 3", [made, N("SequenceAt", ["s", "b"], ["y"])], [x, np.int64(i)])
-    refused(f"SequenceErase {i}", f"index {i} of a sequence of 3",
+    refused(f"SequenceAt {i}", f"index {i} is outside of a sequence of 3", [made, N("SequenceAt", ["s", "b"], ["y"])], [x, np.int64(i)])
+    refused(f"SequenceErase {i}", f"index {i} is outside of a sequence of 3",
             [made, N("SequenceErase", ["s", "b"], ["t"]), N("ConcatFromSequence", ["t"], ["y"], axis=0)], [x, np.int64(i)])
 
 
