@@ -34,7 +34,7 @@ static Status run_pow(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out
     (void)ctx;
     (void)state;
     if (!(DTYPE_BIT(in[1].dtype) & NUMBERS))
-        return FAIL(E_UNSUPPORTED, "Pow: an exponent of type %s", dtype_name(in[1].dtype));
+        return FAIL(E_UNSUPPORTED, "Pow: exponents of type %s are not supported", dtype_name(in[1].dtype));
     power[in[0].dtype](in, out);
     return ST_OK;
 }

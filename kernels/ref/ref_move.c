@@ -92,7 +92,7 @@ Status ref_index_in(int64_t *out, const RefNode *p, const Tensor *t, int64_t i, 
     int64_t x = ref_index(t, i);
 
     if (x < -d || x >= d)
-        return FAIL(E_INVALID, "%s: index %lld (number %lld) is outside of an axis of %lld elements", p->what,
+        return FAIL(E_INVALID, "%s: index %lld (element %lld) is outside of an axis of %lld elements", p->what,
                     (long long)x, (long long)i, (long long)d);
     *out = x < 0 ? x + d : x;
     return ST_OK;

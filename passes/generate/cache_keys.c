@@ -336,7 +336,7 @@ static Status step_node(CacheKeys *c, const Node *n)
         if (!has_value(n->out[o]))
             continue;
         if (!shape_eq(value(g, copy->out[o])->shape, &s))
-            return FAIL(E_UNSUPPORTED, "%s bakes the number of tokens: output %d is %s, expected %s", node_text(g, n),
+            return FAIL(E_UNSUPPORTED, "%s fixes the number of tokens: output %d is %s, expected %s", node_text(g, n),
                         o, shape_text(value(g, copy->out[o])->shape, a), shape_text(&s, b));
         c->timed[n->out[o].i].step = copy->out[o];
     }

@@ -174,19 +174,19 @@ static Status find_last(Head *out, const Graph *g, const Uses *u, const Output *
         if (is_layer(n) && take_head(out, &why, g, u, n))
             return ST_OK;
         if (is_layer(n))
-            return FAIL(E_UNSUPPORTED,
-                        "--head %lld: the last layer in front of output '%s' is %s, and %s: name another with "
-                        "--head NAME=%lld",
-                        (long long)outputs, o->name, node_text(g, n), why, (long long)outputs);
+            return FAIL(
+                E_UNSUPPORTED,
+                "--head %lld: the last layer before output '%s' is %s, and %s: name another with --head NAME=%lld",
+                (long long)outputs, o->name, node_text(g, n), why, (long long)outputs);
         if (in < 0)
             return FAIL(E_UNSUPPORTED,
-                        "--head %lld: several values meet in %s in front of output '%s', so the last layer is not "
-                        "clear: name it with --head NAME=%lld",
+                        "--head %lld: several values meet in %s before output '%s', so the last layer is not clear: "
+                        "name it with --head NAME=%lld",
                         (long long)outputs, node_text(g, n), o->name, (long long)outputs);
         v = n->in[in];
     }
-    return FAIL(E_UNSUPPORTED, "--head %lld: there is no Gemm, MatMul or Conv in front of output '%s'",
-                (long long)outputs, o->name);
+    return FAIL(E_UNSUPPORTED, "--head %lld: there is no Gemm, MatMul or Conv before output '%s'", (long long)outputs,
+                o->name);
 }
 
 static bool is_called(const Graph *g, const Head *h, const char *name)
@@ -234,10 +234,10 @@ static Status find_named(Head *out, const Graph *g, const Uses *u, const char *n
             *out = h;
     }
     if (n > 1)
-        return FAIL(E_INVALID, "--head %s: %d layers are called so: give a node's name, or that of a weight: %s", name,
+        return FAIL(E_INVALID, "--head %s: %d layers have this name: give a node's name, or that of a weight: %s", name,
                     n, list_layers(text, g, u));
     return n ? ST_OK
-             : FAIL(E_INVALID, "--head %s: no Gemm, MatMul or 1x1 Conv is called so; the last weights are %s", name,
+             : FAIL(E_INVALID, "--head %s: no Gemm, MatMul or 1x1 Conv has this name; the last weights are %s", name,
                     list_layers(text, g, u));
 }
 
@@ -375,7 +375,7 @@ static Status cut_applied(Graph *g, PassCtx *ctx, const Uses *u, const Output *s
     if (!n || strcmp(n->op->name, loss->applies) != 0)
         return ST_OK;
     TRY(report_note(ctx->report, NOTE_OTHER, o->name,
-                    "%s in front of it is left out, as --loss %s applies %s: the output has scores from here on",
+                    "%s before it is left out, because --loss %s applies %s: the output has scores from here on",
                     node_text(g, n), loss->recipe.name, loss->applies));
     if (reader)
         node_set_input(g, reader, 0, n->in[0]);

@@ -107,7 +107,7 @@ static bool view_carries(const Follow *f, const Node *n, int from, int to)
 
 static Status fail_at_node(const Follow *f, const Node *n, const char *why)
 {
-    return FAIL(E_UNSUPPORTED, "--head %lld: %s, behind %s, is written for %lld output%s: %s",
+    return FAIL(E_UNSUPPORTED, "--head %lld: %s, after %s, is written for %lld output%s: %s",
                 (long long)f->outputs[ASKED_OUTPUTS], node_text(f->g, n), node_text(f->g, f->head->n),
                 (long long)f->outputs[0], f->outputs[0] == 1 ? "" : "s", why);
 }
@@ -203,7 +203,7 @@ static Status follow_all(Follow *f, int64_t n, const Output *scores)
         o->new_size = axis >= 0 ? shape_at(f, ASKED_OUTPUTS, o->value)->dim[axis] : 0;
     }
     return f->unknown ? report_note(f->ctx->report, NOTE_GUESS, node_text(f->g, f->head->n),
-                                    "shapes behind it depend on data, so that it is not known whether nodes there hold "
+                                    "shapes after it depend on data, so dpexec cannot tell whether nodes there hold "
                                     "its number of outputs, %lld",
                                     (long long)f->outputs[0])
                       : ST_OK;

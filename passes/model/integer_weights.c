@@ -191,8 +191,8 @@ static Status integer_weights_run(Graph *g, PassCtx *ctx)
         if (!is_read_alike(g, n)) {
             if (shape_numel(in_value(g, n, 0)->shape) != 1)
                 TRY(report_note(ctx->report, NOTE_NO_GRADIENT, in_value(g, n, 0)->name,
-                                "not trained: integers of the file that not only DequantizeLinear reads, or with "
-                                "several scales"));
+                                "not trained: integers of the file that other nodes than DequantizeLinear read, or "
+                                "that have several scales"));
             continue;
         }
         TRY(node_normalise(g, n));

@@ -442,12 +442,9 @@ static Status note_guesses(const Report *r, Report *to, bool trained)
     if (!n)
         return ST_OK;
     if (trained)
-        return report_note(to, NOTE_GUESS, "what is trained",
-                           "taken for parameters, which they need not be: %s%s; --freeze keeps them as "
-                           "they are",
+        return report_note(to, NOTE_GUESS, "parameters", "guessed to be parameters: %s%s; --freeze keeps them fixed",
                            names, n > shown ? " and others" : "");
-    return report_note(to, NOTE_GUESS, "what is trained",
-                       "not taken for parameters, which they may be: %s%s; --train trains them", names,
+    return report_note(to, NOTE_GUESS, "parameters", "guessed to be constants: %s%s; --train trains them", names,
                        n > shown ? " and others" : "");
 }
 

@@ -73,7 +73,7 @@ Status pattern_check(const BuildOptions *opt, const Graph *g)
         if (!matches_any(g, p->train[i]))
             problems_add(&wrong, "--train '%s' matches no tensor of floats (graph-transform --parameters lists them)",
                          p->train[i]);
-    return problems_fail(&wrong, E_INVALID, "what is trained");
+    return problems_fail(&wrong, E_INVALID, "parameters");
 }
 
 /* ---- the list ---- */

@@ -112,7 +112,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
         if (!p->reach.reach[first] && p->read[first])
             TRY(report_way_end(&end, p->g, (ValueId){ first }, p->ctx->scratch));
         if (end.node)
-            snprintf(why, sizeof why, "no derivative reaches it: its path to the outputs ends at %s%s",
+            snprintf(why, sizeof why, "no gradient reaches it: its path to the outputs ends at %s%s",
                      node_text(p->g, end.node), end.setting ? ", for which it is a setting" : "");
         else
             snprintf(why, sizeof why, "%s", p->verdict[first].reason);
@@ -123,7 +123,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
     if (!pattern || !n_trained || !n_fixed)
         return ST_OK;
     return report_note(p->ctx->report, NOTE_OTHER, "--train",
-                       "'%s' also matches tensors that no derivative reaches; they stay fixed: %s%s", pattern, names,
+                       "'%s' also matches tensors that no gradient reaches; they stay fixed: %s%s", pattern, names,
                        n_fixed > n_shown ? " and others" : "");
 }
 
@@ -144,7 +144,7 @@ static Status note_quantised(const Parameters *p)
             len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'", n_shown++ ? ", " : "", name);
     }
     return !n ? ST_OK
-              : report_note(p->ctx->report, NOTE_OTHER, "what is trained", "fixed by --qat off: %s%s", names,
+              : report_note(p->ctx->report, NOTE_OTHER, "parameters", "fixed by --qat off: %s%s", names,
                             n > n_shown ? " and others" : "");
 }
 
@@ -160,7 +160,7 @@ Status parameters_obeyed(const Parameters *p)
         TRY(check_flag(&wrong, p, parameters->train[i]));
     if (parameters->parameters)
         TRY(check_flag(&wrong, p, NULL));
-    TRY(problems_fail(&wrong, E_INVALID, "what is trained"));
+    TRY(problems_fail(&wrong, E_INVALID, "parameters"));
     TRY(note_quantised(p));
     for (uint32_t i = 1; i < p->g->n_value; i++)
         if (is_decided(p, i))

@@ -29,9 +29,9 @@ void report_summary(char text[REPORT_SUMMARY], const Report *r)
         snprintf(constants, sizeof constants, "; %s constant%s fixed", grouped_text(c, fixed),
                  fixed == 1 ? " is" : "s are");
     if (remembered)
-        snprintf(why, sizeof why, ", %s as in the run that wrote this file; --train '*' trains all",
+        snprintf(why, sizeof why, ", %s because the run that wrote this file fixed them; --train '*' trains all",
                  remembered == fixed ? "all" : grouped_text(d_text, remembered));
-    snprintf(text, REPORT_SUMMARY, "trains %s number%s in %s tensor%s%s%s", grouped_text(a, numbers),
+    snprintf(text, REPORT_SUMMARY, "trains %s parameter%s in %s tensor%s%s%s", grouped_text(a, numbers),
              numbers == 1 ? "" : "s", grouped_text(b, tensors), tensors == 1 ? "" : "s", constants, why);
 }
 

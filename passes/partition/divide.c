@@ -39,10 +39,10 @@ static Status check_named(const Graph *g, const BuildOptions *opt)
                 continue;
             any = true;
             if (axis_of_rank(b->axis, v->shape->rank) < 0 && (v->shape->rank || !strcmp(b->name, v->name)))
-                return FAIL(E_INVALID, "batch input '%s': axis %d of rank %d", v->name, b->axis, v->shape->rank);
+                return FAIL(E_INVALID, "--batch-input %s:%d: the input has rank %d", v->name, b->axis, v->shape->rank);
         }
         if (!any)
-            return FAIL(E_INVALID, "batch input '%s': the model has no such input", b->name);
+            return FAIL(E_INVALID, "--batch-input %s: the model has no such input", b->name);
     }
     return ST_OK;
 }
@@ -105,7 +105,7 @@ static Status choose_axes(int *batch_axis, int64_t *batch, const Graph *g, const
                             : given_axis(g, v, opt, symbol) >= 0 ? "found in the model"
                                                                  : "it has the batch size"));
         else
-            TRY(report_note(report, NOTE_INPUT, v->name, "given to every device in full"));
+            TRY(report_note(report, NOTE_INPUT, v->name, "replicated: every device gets all of it"));
     }
     return ST_OK;
 }
@@ -133,8 +133,8 @@ static Status choose_shown(Partition *p, const BuildOptions *opt, Arena *a)
         return FAIL_NOMEM();
     if (division->world && (p->replicas % n || each & (each - 1) || division->device_of_replica))
         return FAIL(E_INVALID,
-                    "%d replicas on %d devices: expected 1, 2, 4, 8 ... on each where one device stands for "
-                    "many",
+                    "%d replicas on %d devices: expected 1, 2, 4, 8 ... replicas on each device, where one device "
+                    "stands for many",
                     p->replicas, n);
     for (int d = 0; d < n; d++) {
         int i = d > 0;
@@ -189,7 +189,7 @@ Status partition_decide(Partition *out, const Graph *g, const BuildOptions *opt,
     TRY(choose_shown(&p, opt, a));
     TRY(shard_states(&p, g, opt, a, report));
     if (o->loss_gathered && build_target(opt)->accelerator)
-        return FAIL(E_INVALID, "--loss-at outputs: only CPU devices can, and these are accelerators");
+        return FAIL(E_INVALID, "--loss-at outputs is for CPU devices, found accelerators");
     *out = p;
     return report_division(report, p.replicas, p.batch.count, p.batch.total);
 }

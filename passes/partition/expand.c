@@ -68,7 +68,7 @@ static Status expand_check_outputs(const Expander *x, const Node *of, const Node
         if (of->op->flags & OPF_ANSWERS_L && !i)
             expected.dim[0] = in_value(x->g, n, 0)->shape->dim[0];
         if (local->dtype != x->of[of->out[i].i].dtype || !shape_eq(local->shape, &expected))
-            return FAIL(E_UNSUPPORTED, "%s bakes the batch size: output %d of %s %d is %s, expected %s",
+            return FAIL(E_UNSUPPORTED, "%s fixes the batch size: output %d of %s %d is %s, expected %s",
                         node_text(x->g, of), i, r < 0 ? "device" : "replica", r < 0 ? d : r,
                         shape_text(local->shape, a), shape_text(&expected, b));
     }

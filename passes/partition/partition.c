@@ -63,7 +63,8 @@ static Status place_parts(Placements *t, Graph *g, Partition *p, PassCtx *ctx, A
         p->mix = ctx->variants->n ? MIX_GATHER : mix;
     }
     if (ctx->variants && *ctx->variants->why)
-        TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica", "%s padded to the longest of the step: %s",
+        TRY(report_note(ctx->report, NOTE_PADDING, "--pad-to replica",
+                        "%s padded to the longest sequence of the step: %s",
                         ctx->variants->n ? "some replicas' parts are" : "every replica's part is", ctx->variants->why));
     for (int r = 0; r < p->replicas && ctx->variants && inputs->reach_kept; r++)
         inputs->reach_kept[r] = ctx->variants->of[r] >= 0;
@@ -84,7 +85,7 @@ static Status partition_run(Graph *g, PassCtx *ctx)
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
     if (step->in_force)
-        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force are %s", step->in_force));
+        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "sets %s", step->in_force));
     if (build_mode(ctx->opt) >= BUILD_TRAIN)
         TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {

@@ -49,7 +49,7 @@ static Status check_split(const Placement *p, const char *what, int i, ValueId v
                     node_text(p->g, p->node), value(p->g, v)->name);
     if (!place_can_split(p, s, at))
         return FAIL(E_UNSUPPORTED,
-                    "%s: %s %d of shape %s bakes the batch size: axis %d is not a multiple of the batch of %lld",
+                    "%s: %s %d of shape %s fixes the batch size: axis %d is not a multiple of the batch of %lld",
                     node_text(p->g, p->node), what, i, shape_text(s, text), at.axis, (long long)at.split->total);
     return ST_OK;
 }
@@ -209,7 +209,8 @@ static Status note_states(const Placements *t, const Graph *g, Report *report)
 
         if (n && n->op->running_in && !n->op->trains && t->value[g->update[i].next.i].kind == PL_L)
             TRY(report_note(report, NOTE_NUMBERS, value(g, g->update[i].state)->name,
-                            "%s writes this state on each replica: it follows the first replica", node_text(g, n)));
+                            "%s writes this state on each replica; the state of the first replica is kept",
+                            node_text(g, n)));
     }
     return ST_OK;
 }

@@ -159,7 +159,7 @@ Status shard_states(Partition *p, const Graph *g, const BuildOptions *opt, Arena
     if (o->shard == SHARD_NONE)
         return ST_OK;
     if (build_target(opt)->accelerator)
-        return FAIL(E_INVALID, "--%s: only CPU devices can, and these are accelerators", level_name(o));
+        return FAIL(E_INVALID, "--%s is for CPU devices, found accelerators", level_name(o));
     cuts = ARENA_NEW(a, const Split *, g->n_value);
     shard = ARENA_NEW(a, const Split *, g->n_value);
     if (!cuts || !shard)

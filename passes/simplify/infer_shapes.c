@@ -330,7 +330,7 @@ static Status infer_either(Graph *g, PassCtx *ctx, Node *n)
         if (shape_numel(value(g, g->input[i])->shape) == 1)
             number = value(g, g->input[i])->name;
     return status_prefix(E_UNSUPPORTED,
-                         "data decide which branch is taken, and one of the branches does not fit these sizes%s%s%s",
+                         "data decides which branch is taken, and one of the branches does not fit these sizes%s%s%s",
                          number ? " (if '" : "", number ? number : "",
                          number ? "' decides, --input-value gives it one number for the whole run)" : "");
 }
@@ -388,7 +388,8 @@ static Status infer_shapes_run(Graph *g, PassCtx *ctx)
         TRY(explain_example(infer_and_fold(g, ctx, n), g, ctx->opt, n));
         for (int i = 0; n->op && i < n->n_out; i++)
             if (has_value(n->out[i]) && value(g, n->out[i])->dtype == DT_STRING)
-                return FAIL(E_UNSUPPORTED, "%s: string tensors are interpreted only, forward", node_text(g, n));
+                return FAIL(E_UNSUPPORTED, "%s: string tensors are supported only by the interpreter, without training",
+                            node_text(g, n));
         if (n->op && n->op->check_sizes)
             TRY(n->op->check_sizes(g, n));
     }

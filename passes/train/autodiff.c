@@ -45,7 +45,7 @@ static Status no_gradient(const BuildOptions *opt, int k, int n)
     const UpdateOptions *updates = update_options(opt);
 
     if (k)
-        return FAIL(E_INVALID, "--group '%s': the loss '%s' depends on none of the %d parameters that it is to train",
+        return FAIL(E_INVALID, "--group '%s': the loss '%s' depends on none of the %d parameters of the group",
                     updates->group[k - 1].pattern, updates->group[k - 1].loss, n);
     return FAIL(E_INVALID, "nothing to train: the loss depends on none of the %d trainable parameters", n);
 }
@@ -103,7 +103,7 @@ static Status check_train_patterns(const Graph *g, PassCtx *ctx, int n, const Va
                      parameters->train[k], value(g, param[first])->name,
                      end.node ? node_text(g, end.node) : "an output");
     }
-    return problems_fail(&wrong, E_INVALID, "what is trained");
+    return problems_fail(&wrong, E_INVALID, "parameters");
 }
 
 /* Removes the nodes that stop gradients, which the graph no longer needs. */

@@ -61,11 +61,11 @@ static Status check_options(const BuildOptions *opt)
         return FAIL(E_INVALID, "a loss is needed: give --loss");
     TRY(metrics_check(recipes));
     if (o->class_weights && !classes)
-        return FAIL(E_INVALID, "--class-weights do not go with --loss %s", loss->recipe.name);
+        return FAIL(E_INVALID, "--class-weights does not go with --loss %s", loss->recipe.name);
     if (o->class_axis && !classes)
         return FAIL(E_INVALID, "--class-axis does not go with --loss %s", loss->recipe.name);
     if ((o->loss_weight || o->loss_is_sum) && loss->target != TARGET_NONE)
-        return FAIL(E_INVALID, "--loss-weight goes with --loss output:NAME: the denominator of %s is known",
+        return FAIL(E_INVALID, "--loss-weight needs --loss output:NAME: the denominator of %s is known",
                     loss->recipe.name);
     return ST_OK;
 }
@@ -85,7 +85,8 @@ static Status check_output(const Graph *g, const Output *o)
     if (!shape_known(v->shape))
         return status_prefix(fail_dynamic(g, "training"), "output '%s'", v->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
-        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it so",
+        return FAIL(E_SHAPE,
+                    "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it in float32",
                     v->name, dtype_name(v->dtype));
     return ST_OK;
 }
@@ -125,7 +126,7 @@ static Status note_applied_twice(const Criterion *c, const LossDef *loss)
     if (!n || !loss->applies || strcmp(n->op->name, loss->applies) != 0)
         return ST_OK;
     return report_note(c->report, NOTE_GUESS, c->scores->name,
-                       "is the result of %s, and --loss %s applies %s again: expected the scores before it",
+                       "is the result of %s, but --loss %s applies %s again: expected the scores before it",
                        node_text(c->g, n), loss->recipe.name, n->op->name);
 }
 

@@ -46,8 +46,7 @@ static Status follow_file_run(Graph *g, PassCtx *ctx)
     if (!follows_file(opt))
         return ST_OK;
     if (build_mode(opt) > BUILD_TRAIN)
-        return FAIL(E_INVALID,
-                    "--optimizer file: a step is the file's, of one batch: --accumulate does not go with it");
+        return FAIL(E_INVALID, "--optimizer file does not go with --accumulate: a step of the file has one batch");
     for (uint32_t i = 1; build_mode(opt) == BUILD_TRAIN && i < g->n_value; i++)
         if (g->value[i]->next)
             TRY(follow_file_follow(g, (ValueId){ i }));

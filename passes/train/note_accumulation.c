@@ -33,17 +33,15 @@ static Status note_accumulation_run(Graph *g, PassCtx *ctx)
     int n = note_accumulation_list(names, g, takes_statistics);
 
     if (n)
-        TRY(report_note(
-            ctx->report, NOTE_ACCUMULATION, "--accumulate",
-            "batch-norm takes the statistics of every micro-batch by itself, so a group is not exactly one batch: %d "
-            "layer%s (%s%s); --freeze keeps their statistics",
-            n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
+        TRY(report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
+                        "batch-norm takes the statistics of each micro-batch, so a group differs from one large batch: "
+                        "%d layer%s (%s%s); --freeze keeps their statistics",
+                        n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
     if ((n = note_accumulation_list(names, g, shares)))
-        TRY(report_note(
-            ctx->report, NOTE_ACCUMULATION, "--accumulate",
-            "nodes share values among the samples of each micro-batch, so a group is not exactly one batch: %d "
-            "node%s (%s%s)",
-            n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
+        TRY(report_note(ctx->report, NOTE_ACCUMULATION, "--accumulate",
+                        "nodes share values among the samples of each micro-batch, so a group differs from one large "
+                        "batch: %d node%s (%s%s)",
+                        n, n > 1 ? "s" : "", names, n > LISTED ? ", ..." : ""));
     return ST_OK;
 }
 

@@ -127,10 +127,10 @@ static Status check_sees_all(const Prepare *p, const Node *n)
         const Node *gate = is_running(n, i) ? in_value(p->g, n, i)->producer : NULL;
 
         if (gate && gate->op->gradient_only_in)
-            return FAIL(E_UNSUPPORTED,
-                        "%s: in a branch that data decide, where its running statistics would miss batches: --freeze "
-                        "%s keeps them",
-                        node_text(p->g, n), *n->name ? n->name : in_value(p->g, gate, 0)->name);
+            return FAIL(
+                E_UNSUPPORTED,
+                "%s: its branch depends on data, so its running statistics would miss batches: --freeze %s keeps them",
+                node_text(p->g, n), *n->name ? n->name : in_value(p->g, gate, 0)->name);
     }
     return ST_OK;
 }

@@ -37,7 +37,7 @@ check "fed" "$dpexec" run "$rate" --input "x=$DIR/x.npy" --input "sr=$DIR/sr.npy
 check "both are the same" cmp "$DIR/given/y.npy" "$DIR/fed/y.npy"
 refused 2 "--input sr: the model has no such input" "$dpexec" run "$rate" --input "x=$DIR/x.npy" --input "sr=$DIR/sr.npy" --input-value sr=16000 \
     --quiet --out "$DIR/fed"
-says "trains 15 numbers in 2 tensors" "$graph_transform" "$rate" --input-value sr=16000 --parameters
+says "trains 15 parameters in 2 tensors" "$graph_transform" "$rate" --input-value sr=16000 --parameters
 says "largest relative difference" "$graph_transform" "$rate" --input-value sr=8000 --batch-size 4 --replicas 2 --loss mse --verify
 check "written" "$graph_transform" "$rate" --input-value sr=16000 --batch-size 2 -o "$DIR/whole.onnx"
 check "without the branch and the input" py -c 'import sys; import onnx

@@ -43,7 +43,7 @@ for rank in 2 3 4 5 6; do
         check "rank $rank, $kind" "$graph_transform" "$DIR/$rank$kind.onnx" --loss mse --batch-size 7 --replicas 4 --verify
         check "rank $rank, $kind, empty parts" "$graph_transform" "$DIR/$rank$kind.onnx" --loss mse --batch-size 3 --replicas 5 --verify
     done
-    says "trains $((4 * 3 * (rank < 3 ? 1 : rank < 4 ? 3 : rank < 5 ? 6 : 12))) numbers in 1 tensor; 2 constants are fixed" \
+    says "trains $((4 * 3 * (rank < 3 ? 1 : rank < 4 ? 3 : rank < 5 ? 6 : 12))) parameters in 1 tensor; 2 constants are fixed" \
         "$graph_transform" "$DIR/${rank}plain.onnx" --parameters
 done
 

@@ -33,9 +33,9 @@ echo "$names" | head -n 2 >"$DIR/two.txt"
 echo "$names" | head -n 3 >"$DIR/three.txt"
 train=("$dpexec" train models/mlp.onnx --data "$digits" --loss cross-entropy --batch-size 32)
 "${train[@]}" --steps 2 --out "$DIR/run" --parameters "$DIR/two.txt" >"$DIR/run.log" 2>&1
-says "trains 17,226 numbers in 6 tensors" "$dpexec" models/mlp.onnx \
+says "trains 17,226 parameters in 6 tensors" "$dpexec" models/mlp.onnx \
     --data tests/oracle/data/digits.npz --loss cross-entropy --steps 1 --threads 1
-check "a run says what it trains" grep -q "trains .* numbers in 2 tensors; 4 constants are fixed" "$DIR/run.log"
+check "a run says what it trains" grep -q "trains .* parameters in 2 tensors; 4 constants are fixed" "$DIR/run.log"
 refused 1 "the checkpoint is of another run" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/three.txt"
 head -n 1 "$DIR/two.txt" >"$DIR/one.txt"
 refused 2 "parameters of digest" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/one.txt"
@@ -43,7 +43,7 @@ cp "$DIR/two.txt" "$DIR/same.txt"
 check "the same list elsewhere" "${train[@]}" --steps 3 --resume "$DIR/run" --parameters "$DIR/same.txt"
 "$graph_transform" "$DIR/run/model.onnx" --parameters --json | trained >"$DIR/found.txt"
 check "the export remembers" diff "$DIR/two.txt" "$DIR/found.txt"
-says "4 constants are fixed, all as in the run that wrote this file; --train '*' trains all" \
+says "4 constants are fixed, all because the run that wrote this file fixed them; --train '*' trains all" \
     "$graph_transform" "$DIR/run/model.onnx" --parameters
 check "and can be overruled" "$graph_transform" "$DIR/run/model.onnx" --parameters --train '*'
 
@@ -176,7 +176,7 @@ for optimizer in "--momentum 0.9" "--momentum 0" "--optimizer adam"; do
     rm -rf "$DIR/frozen.run" "$DIR/frozen.copy"
     "${plain[@]}" --steps 2 --out "$DIR/frozen.run" >"$DIR/log" 2>&1
     cp -r "$DIR/frozen.run" "$DIR/frozen.copy"
-    refused 2 "'fc1.weight' was trained in that run, and --freeze 'fc1.weight' fixes it now" \
+    refused 2 "'fc1.weight' was trained in that run, but --freeze 'fc1.weight' fixes it now" \
         "${plain[@]}" --steps 3 --resume "$DIR/frozen.run" --freeze fc1.weight
     check "nothing is written ($optimizer)" diff -r -x log.txt "$DIR/frozen.run" "$DIR/frozen.copy"
     refused 1 "'fc1.weight' was trained in that run and is fixed now (--train 'fc1.weight' trains it)" \

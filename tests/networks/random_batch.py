@@ -713,7 +713,7 @@ class Tried:
     @staticmethod
     def warned_of(said):
         """--freeze for each choice, small ones first, of the tensors that the run has warned of."""
-        line = next((line for line in said.splitlines() if "taken for parameters, which they need not be" in line), "")
+        line = next((line for line in said.splitlines() if "guessed to be parameters" in line), "")
         names = re.findall(r"'([^']+)'", line)[:6]
         return [[w for n in chosen for w in ("--freeze", n)] for k in range(1, len(names) + 1) for chosen in itertools.combinations(names, k)]
 

@@ -87,4 +87,4 @@ if __name__ == "__main__":
             made.conv, made.norm = fusion.fuse_linear_bn_eval(made.conv, made.norm), nn.Identity()
         else:
             made.conv, made.norm = fusion.fuse_conv_bn_eval(made.conv, made.norm), nn.Identity()
-        steps.write(folder, made, x, target, parameters=parameters, says=[says, f"numbers in {names} tensors"])
+        steps.write(folder, made, x, target, parameters=parameters, says=[says, f"parameters in {names} tensors"])

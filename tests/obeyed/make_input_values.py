@@ -91,7 +91,7 @@ def rate():
             ("input_value_rate", "sr=16000", lambda x, p: x @ p["b.weight"] + p["b.bias"], ["b.weight", "b.bias"]),
             ("input_value_rate_nested", "sr=8e3", lambda x, p: x @ p["a.weight"] @ p["c.weight"], ["a.weight", "c.weight"])):
         save(HERE / folder, nodes, [info("sr", TensorProto.INT64, [])], WEIGHTS)
-        case(HERE / folder, [sr], forward, names, [f"trains {sum(WEIGHTS[n].size for n in names)} numbers in 2 tensors"])
+        case(HERE / folder, [sr], forward, names, [f"trains {sum(WEIGHTS[n].size for n in names)} parameters in 2 tensors"])
 
 
 def scale():
@@ -102,7 +102,7 @@ def scale():
     defaults = [numpy_helper.from_array(np.array([0.5], np.float32), "gain"), numpy_helper.from_array(np.array(1, np.int64), "one")]
     folder = HERE / "input_value_scale"
     save(folder, nodes, given, ["a.weight"], defaults)
-    case(folder, ["weight=1.5", "pair=7,-0.75", "gain=2"], lambda x, p: x @ p["a.weight"] * 1.5 * -0.75 * 2, ["a.weight"], ["trains 12 numbers in 1 tensor"])
+    case(folder, ["weight=1.5", "pair=7,-0.75", "gain=2"], lambda x, p: x @ p["a.weight"] * 1.5 * -0.75 * 2, ["a.weight"], ["trains 12 parameters in 1 tensor"])
 
 
 def switch():
@@ -111,7 +111,7 @@ def switch():
              helper.make_node("If", ["f"], ["h"], then_branch=branch("a", layer("a", "z")), else_branch=branch("b", layer("b", "z"))), *layer("c", "h", "y")]
     for folder, value, sign, name in (("input_value_bool", "flip=true", -1, "a.weight"), ("input_value_bool_false", "flip=0", 1, "b.weight")):
         save(HERE / folder, nodes, [info("flip", TensorProto.BOOL, [1])], ["a.weight", "b.weight", "c.weight"])
-        case(HERE / folder, [value], lambda x, p, sign=sign, name=name: sign * x @ p[name] @ p["c.weight"], [name, "c.weight"], ["trains 21 numbers in 2 tensors"])
+        case(HERE / folder, [value], lambda x, p, sign=sign, name=name: sign * x @ p[name] @ p["c.weight"], [name, "c.weight"], ["trains 21 parameters in 2 tensors"])
 
 
 if __name__ == "__main__":

@@ -46,4 +46,4 @@ for tool, simplify in TOOLS.items():
         simplify(f"{work}/net.onnx", folder / "model.onnx")
     held = [i.name for i in onnx.load(folder / "model.onnx").graph.initializer]
     assert any("Constant_1_output_0" in k for k in held), held
-    steps.write(folder, net, x, target, says=["trains 63 numbers in 6 tensors"])
+    steps.write(folder, net, x, target, says=["trains 63 parameters in 6 tensors"])

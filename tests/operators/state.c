@@ -133,8 +133,8 @@ static dpx_operators *seen_set(Counting *c, Way way)
 
 static void note_line(void *user, int level, const char *line)
 {
-    ((Counting *)user)->told +=
-        level == DPX_LOG_WARNING && strstr(line, "seen: Seen") && strstr(line, "it follows the first replica");
+    ((Counting *)user)->told += level == DPX_LOG_WARNING && strstr(line, "seen: Seen") &&
+                                strstr(line, "the state of the first replica is kept");
 }
 
 #define COMMON "loss=cross-entropy", "dtype=float64", "threads=1"

@@ -43,30 +43,32 @@ static void check_summary(const char *expected, const Row *row, int n)
 
 static void test_summary(void)
 {
-    check_summary("trains 0 numbers in 0 tensors", NULL, 0);
-    check_summary("trains 1 number in 1 tensor", ROWS({ "a", 0, 1, .trained = true }));
-    check_summary("trains 999 numbers in 1 tensor", ROWS({ "a", 0, 999, .trained = true }));
-    check_summary("trains 1,000 numbers in 2 tensors",
+    check_summary("trains 0 parameters in 0 tensors", NULL, 0);
+    check_summary("trains 1 parameter in 1 tensor", ROWS({ "a", 0, 1, .trained = true }));
+    check_summary("trains 999 parameters in 1 tensor", ROWS({ "a", 0, 999, .trained = true }));
+    check_summary("trains 1,000 parameters in 2 tensors",
                   ROWS({ "a", 0, 999, .trained = true }, { "b", 0, 1, .trained = true }));
-    check_summary("trains 12,345,678 numbers in 1 tensor", ROWS({ "a", 2, 6172839, .trained = true }));
-    check_summary("trains 123,456 numbers in 1 tensor", ROWS({ "a", 0, 123456, .trained = true }));
+    check_summary("trains 12,345,678 parameters in 1 tensor", ROWS({ "a", 2, 6172839, .trained = true }));
+    check_summary("trains 123,456 parameters in 1 tensor", ROWS({ "a", 0, 123456, .trained = true }));
     check_summary(
-        "trains 6 numbers in 1 tensor; 1 constant is fixed",
+        "trains 6 parameters in 1 tensor; 1 constant is fixed",
         ROWS({ "a", 2, 3, .trained = true }, { "b", 2, 3, .trained = false }, { "c", 0, 1, .trained = false }));
     check_summary(
-        "trains 6 numbers in 1 tensor; 2 constants are fixed",
+        "trains 6 parameters in 1 tensor; 2 constants are fixed",
         ROWS({ "a", 2, 3, .trained = true }, { "b", 2, 3, .trained = false }, { "c", 0, 2, .trained = false }));
     /* Statistics, and what no output depends on, are no constants of the model. */
-    check_summary("trains 6 numbers in 1 tensor",
+    check_summary("trains 6 parameters in 1 tensor",
                   ROWS({ "a", 2, 3, .trained = true }, { "mean", 0, 3, .kind = DECISION_STATISTIC },
                        { "dead", 0, 3, .kind = DECISION_UNUSED }));
     check_summary(
-        "trains 2 numbers in 1 tensor; 2 constants are fixed, 1 as in the run that wrote this file; --train "
+        "trains 2 parameters in 1 tensor; 2 constants are fixed, 1 because the run that wrote this file fixed them; "
+        "--train "
         "'*' trains all",
         ROWS({ "a", 0, 2, .trained = true }, { "b", 2, 3, .by_file = true }, { "c", 0, 2, .trained = false }));
-    check_summary("trains 2 numbers in 1 tensor; 2 constants are fixed, all as in the run that wrote this file; "
-                  "--train '*' trains all",
-                  ROWS({ "a", 0, 2, .trained = true }, { "b", 2, 3, .by_file = true }, { "c", 0, 2, .by_file = true }));
+    check_summary(
+        "trains 2 parameters in 1 tensor; 2 constants are fixed, all because the run that wrote this file fixed them; "
+        "--train '*' trains all",
+        ROWS({ "a", 0, 2, .trained = true }, { "b", 2, 3, .by_file = true }, { "c", 0, 2, .by_file = true }));
 }
 
 static void check_table(const char *expected, const Row *row, int n)
@@ -89,11 +91,12 @@ static void test_table(void)
     check_table("fc.weight  [2,3]             trained  a reason\n"
                 "b          [3]               trained  a reason (a guess)\n"
                 "mask       [2,2]             fixed    the file says that it is not trained\n"
-                "trains 9 numbers in 2 tensors; 1 constant is fixed, all as in the run that wrote this file; --train "
+                "trains 9 parameters in 2 tensors; 1 constant is fixed, all because the run that wrote this file fixed "
+                "them; --train "
                 "'*' trains all\n",
                 ROWS({ "mask", 2, 2, .by_file = true }, { "fc.weight", 2, 3, .trained = true },
                      { "b", 0, 3, .trained = true, .guess = true }));
-    check_table("b     [3]               trained  a reason\ntrains 3 numbers in 1 tensor\n",
+    check_table("b     [3]               trained  a reason\ntrains 3 parameters in 1 tensor\n",
                 ROWS({ "b", 0, 3, .trained = true }));
 }
 

@@ -572,7 +572,7 @@ static void test_unreached(void)
     check_decisions(r, "fc.weight+ q.weight- act.scale+ low- fill-");
     check_notes(
         r, NOTE_OTHER,
-        (const char *const[]){ "also matches tensors that no derivative reaches; they stay fixed: 'q.weight'", NULL });
+        (const char *const[]){ "also matches tensors that no gradient reaches; they stay fixed: 'q.weight'", NULL });
     report_free(r);
     opt.parameters.train = fill;
     r = decisions(unreached, "pytorch", literal, parameter_build(&opt));
@@ -581,7 +581,7 @@ static void test_unreached(void)
     opt.parameters.train = one;
     check_refused(
         parameter_build(&opt),
-        "--train 'q.*' trains nothing: 'q.weight': no derivative reaches it: its path to the outputs ends at Round");
+        "--train 'q.*' trains nothing: 'q.weight': no gradient reaches it: its path to the outputs ends at Round");
     opt = (ParameterBuild){ .build.mode = BUILD_TRAIN, .parameters.parameters = &list };
     check_refused(parameter_build(&opt), "--parameters list.txt trains nothing: 'q.weight'");
     opt.parameters.parameters = &both;
@@ -696,7 +696,7 @@ static void test_summary(void)
     char text[REPORT_SUMMARY];
 
     report_summary(text, r);
-    CHECK_STR("trains 16 numbers in 1 tensor; 5 constants are fixed", text);
+    CHECK_STR("trains 16 parameters in 1 tensor; 5 constants are fixed", text);
     check_notes(
         r, NOTE_GUESS,
         (const char *const[]){ "need not be: 'pos'; --freeze", "may be: 'waves', 'encoder.pe'; --train", NULL });

@@ -40,4 +40,4 @@ for i in range(0, len(x), BATCH):
 flags = ["--loss", "output:loss", "--batch-size", str(BATCH), "--steps", str(STEPS), "--lr", str(LR)]
 (HERE / "expected.json").write_text(json.dumps({
     "model": "model.onnx", "data": "data.npz", "flags": flags, "losses": losses, "trained": ["fc.bias", "fc.weight"],
-    "says": ["not taken for parameters, which they may be: 'alpha'"], "source": "make.py"}, indent=1) + "\n")
+    "says": ["guessed to be constants: 'alpha'"], "source": "make.py"}, indent=1) + "\n")

@@ -38,4 +38,4 @@ for i in range(0, len(x), BATCH):
 flags = ["--loss", "output:loss", "--batch-size", str(BATCH), "--steps", str(STEPS), "--lr", str(LR)]
 (HERE / "expected.json").write_text(json.dumps({
     "model": "model.onnx", "data": "data.npz", "flags": flags, "losses": losses, "trained": ["fc.bias", "fc.weight"],
-    "unsaid": ["not taken for parameters, which they may be: 'sub'"], "source": "make.py"}, indent=1) + "\n")
+    "unsaid": ["guessed to be constants: 'sub'"], "source": "make.py"}, indent=1) + "\n")
