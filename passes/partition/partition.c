@@ -85,7 +85,7 @@ static Status partition_run(Graph *g, PassCtx *ctx)
 
     TRY(partition_decide(&p, g, ctx->opt, ctx->scratch, ctx->report));
     if (step->in_force)
-        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "sets %s", step->in_force));
+        TRY(report_note(ctx->report, NOTE_OTHER, "--compat", "in force: %s", step->in_force));
     if (build_mode(ctx->opt) >= BUILD_TRAIN)
         TRY(check_statistics(g, &p, ctx->opt, ctx->report, ctx->scratch));
     if (p.replicas == 1) {

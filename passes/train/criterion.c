@@ -85,9 +85,8 @@ static Status check_output(const Graph *g, const Output *o)
     if (!shape_known(v->shape))
         return status_prefix(fail_dynamic(g, "training"), "output '%s'", v->name);
     if (!(DTYPES_F32_F64 & DTYPE_BIT(v->dtype)))
-        return FAIL(E_SHAPE,
-                    "output '%s' is %s: a loss needs float32 or float64; --dtype float32 computes it in float32",
-                    v->name, dtype_name(v->dtype));
+        return FAIL(E_SHAPE, "output '%s' is %s: a loss needs float32 or float64: give --dtype float32", v->name,
+                    dtype_name(v->dtype));
     return ST_OK;
 }
 

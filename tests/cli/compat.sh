@@ -212,10 +212,10 @@ check "two buckets" test "$(buckets --bucket-mb 0.034)" = 2
 
 # The report says what is in force, whatever the order of options.
 for said in '--bn sync --compat dp' '--compat dp --bn sync'; do
-    says "sets --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \
+    says "in force: --split chunk, --bn sync, --loss-scaling exact, --mean-over all" "$graph_transform" $here/model.onnx --loss cross-entropy \
         --batch-size 5 --replicas 4 $said --report
 done
-says "sets --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled, --output-device each" "$graph_transform" $here/model.onnx \
+says "in force: --split chunk, --bn sync, --loss-scaling mean-of-means, --mean-over filled, --output-device each" "$graph_transform" $here/model.onnx \
     --loss cross-entropy --batch-size 5 --replicas 4 --compat encoding --report
 
 # Under `encoding` outputs stay in the parts of the replicas, 3, 3, 3 and 1 of 10 samples, unless they must be whole.

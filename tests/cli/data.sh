@@ -106,9 +106,9 @@ refused 2 "--input x is given twice" "$dpexec" run models/mlp.onnx --input "$DIR
 refused 2 "expected NAME=FILE.npy, for the model has 2 inputs" "$dpexec" run "$DIR/two_inputs.onnx" --input "$DIR/x.npy" --out "$DIR/none"
 
 refused 2 "target: the data's float32 is converted to int64, which cannot hold the value of row 3, 2.5" "$dpexec" models/mlp.onnx --data "$DIR/fraction.npz" "${how[@]}" --out "$DIR/none"
-refused 2 "row 3 holds nan" "$dpexec" models/mlp.onnx --data "$DIR/nan.npz" "${how[@]}" --out "$DIR/none"
-refused 2 "row 3 holds 1e+30" "$dpexec" models/mlp.onnx --data "$DIR/huge.npz" "${how[@]}" --out "$DIR/none"
-refused 2 "row 2 holds" "$dpexec" models/transformer.onnx --data "$DIR/token_fraction.npz" "${how[@]}" --out "$DIR/none"
+refused 2 "of row 3, nan" "$dpexec" models/mlp.onnx --data "$DIR/nan.npz" "${how[@]}" --out "$DIR/none"
+refused 2 "of row 3, 1e+30" "$dpexec" models/mlp.onnx --data "$DIR/huge.npz" "${how[@]}" --out "$DIR/none"
+refused 2 "of row 2," "$dpexec" models/transformer.onnx --data "$DIR/token_fraction.npz" "${how[@]}" --out "$DIR/none"
 check "nothing was written" test ! -e "$DIR/none"
 # ---- options of sources, and which samples are trained on ----
 
@@ -223,7 +223,7 @@ done
 check "a column of class numbers" cmp "$DIR/of_uneven/model.onnx" "$DIR/of_column/model.onnx"
 check "and its classes" test "$("$dpexec" data "$DIR/uneven.npz" | grep -o 'classes:.*')" = "$("$dpexec" data "$DIR/column.npz" | grep -o 'classes:.*')"
 check "are there" test -n "$("$dpexec" data "$DIR/column.npz" | grep -o 'classes:.*')"
-refused 2 "--val-split evaluates on a part of --data" "${split[@]}" --val "$DIR/first.npz"
+refused 2 "--val and --val-split do not go together" "${split[@]}" --val "$DIR/first.npz"
 for part in 0 1 -0.1 x 0.1,first; do refused 2 "--val-split: expected the part to evaluate on" "${split[@]}" --val-split "$part"; done
 refused 2 "of 2 samples it leaves none to evaluate on" "${split[@]}" --data "$DIR/uneven.npz,limit=2" --val-split 0.1
 

@@ -66,7 +66,7 @@ w, b = (onnx.numpy_helper.to_array(t).astype(np.float64) for t in onnx.load("sca
 y = np.load("s64/y.npy")
 assert y.dtype == np.float64 and abs(y - (np.load("x.npy") @ w + b[[1, 2, 0]])).max() < 1e-14, y
 PY
-refused 1 "output 'y' is float16: a loss needs float32 or float64; --dtype float32 computes it in float32" "$dpexec" train half.onnx \
+refused 1 "output 'y' is float16: a loss needs float32 or float64: give --dtype float32" "$dpexec" train half.onnx \
     --data half.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
 check "a float16 model in float32" "$dpexec" train half.onnx "${train[@]}" --dtype float32
 check "runs too" "$dpexec" run half.onnx --input x=x.npy --dtype float32 --out o32

@@ -59,7 +59,7 @@ static void test_table(void)
     CHECK_OK(memory_need(&need, g, plan, 0, false));
     CU_ASSERT_EQUAL(need.constants, 0);
     CHECK_OK(memory_table(g, plan, 0, add_line, &l));
-    CHECK_STR("the arena's peak, 1.5 MiB, at MatMul b:\n"
+    CHECK_STR("the arena's peak, 1.5 MiB, is at MatMul b:\n"
               "     1.0 MiB  wide, from MatMul wide to MatMul b\n"
               "   256.0 KiB  a, from MatMul a to the end of the step\n"
               "   256.0 KiB  b, from MatMul b to the end of the step\n"

@@ -42,7 +42,7 @@ static void test_elements(void)
     count("%y : float32[6,10] = Add(%x, %w)", SCORES);
     count("%y : float32[6,10] = Relu(%x)", SCORES);
     count("%y : float32[1,1] = ReduceSum(%x)", SCORES);
-    count("%y : float32[9,10] = GatherGrad(%x, %t) {axis=0, dim=9}", SCORES); /* each element of dy is added */
+    count("%y : float32[9,10] = dpexec.GatherGrad(%x, %t) {axis=0, dim=9}", SCORES); /* each element of dy is added */
     count("%y : float32[6,6] = Gemm(%x, %u) {transB=1}", 2 * SAMPLES * CLASSES * SAMPLES);
 }
 
@@ -52,16 +52,16 @@ static void test_losses(void)
     const int64_t softmax = 3; /* x - max, exp, sum */
     const int64_t sample = 4;  /* log, + max, - x[t], sum */
 
-    count("%y : float32[], %n : float32[], %s : float32[6] = CrossEntropySum(%x, %t)",
+    count("%y : float32[], %n : float32[], %s : float32[6] = dpexec.CrossEntropySum(%x, %t)",
           softmax * SCORES + sample * SAMPLES);
-    count("%y : float32[], %n : float32[], %s : float32[6] = CrossEntropySum(%x, %t) {label_smoothing=0.5}",
+    count("%y : float32[], %n : float32[], %s : float32[6] = dpexec.CrossEntropySum(%x, %t) {label_smoothing=0.5}",
           (softmax + 1) * SCORES + sample * SAMPLES);
-    count("%y : float32[6,10] = CrossEntropyGrad(%d, %x, %t, %l)", 4 * SCORES); /* - log, exp, - 1 [t], * dy */
-    count("%y : float32[], %n : float32[] = NllSum(%x, %t)", 2 * SAMPLES);
-    count("%y : float32[], %n : float32[] = NllSum(%x, %t, %w)", 3 * SAMPLES);
-    count("%y : float32[] = ElementLossSum(%x, %u) {kind=\"mse\"}", 3 * SCORES); /* -, ^2, sum */
-    count("%y : float32[] = ElementLossSum(%x, %u) {kind=\"bce-logits\"}", 10 * SCORES);
-    count("%y : float32[6,10] = ElementLossGrad(%d, %x, %u) {kind=\"bce\"}", 5 * SCORES);
+    count("%y : float32[6,10] = dpexec.CrossEntropyGrad(%d, %x, %t, %l)", 4 * SCORES); /* - log, exp, - 1 [t], * dy */
+    count("%y : float32[], %n : float32[] = dpexec.NllSum(%x, %t)", 2 * SAMPLES);
+    count("%y : float32[], %n : float32[] = dpexec.NllSum(%x, %t, %w)", 3 * SAMPLES);
+    count("%y : float32[] = dpexec.ElementLossSum(%x, %u) {kind=\"mse\"}", 3 * SCORES); /* -, ^2, sum */
+    count("%y : float32[] = dpexec.ElementLossSum(%x, %u) {kind=\"bce-logits\"}", 10 * SCORES);
+    count("%y : float32[6,10] = dpexec.ElementLossGrad(%d, %x, %u) {kind=\"bce\"}", 5 * SCORES);
 }
 
 DEFINE_SUITE(flops, { "moves", test_moves }, { "elements", test_elements }, { "losses", test_losses });
