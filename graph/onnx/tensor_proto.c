@@ -10,7 +10,7 @@
 const char *tensor_type_problem(int type, bool texts)
 {
     if (type == DT_STRING && !texts)
-        return "string tensors are interpreted only, forward";
+        return "string tensors are supported only by the interpreter, without training";
     if (type == DT_COMPLEX64 || type == DT_COMPLEX128)
         return "complex tensors are not supported";
     if (type <= 0)

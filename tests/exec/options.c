@@ -132,7 +132,7 @@ static void test_rising_steps(void)
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_OK(options_set(o, "lr-schedule", wrong[i]));
-        CHECK_FAILS(E_INVALID, "expected rising numbers", options_check(o));
+        CHECK_FAILS(E_INVALID, "expected rising steps", options_check(o));
     }
     CHECK_OK(options_set(o, "lr-schedule", "restarts:1:1000000"));
     CU_ASSERT(options_group_rate(o, 0, INT64_MAX, NULL) >= 0);
