@@ -125,6 +125,8 @@ const char *shape_text(const Shape *s, char buf[SHAPE_TEXT])
 
 Status shape_axis(int *out, int64_t axis, int rank, const char *what)
 {
+    if (!rank)
+        return FAIL(E_SHAPE, "%s: axis %lld of rank 0, expected a tensor with axes", what, (long long)axis);
     if (axis < -rank || axis >= rank)
         return FAIL(E_SHAPE, "%s: axis %lld of rank %d, expected %d to %d", what, (long long)axis, rank, -rank,
                     rank - 1);

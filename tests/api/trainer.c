@@ -213,8 +213,9 @@ static void test_run_and_loss(void)
 /* All that nobody asked for, and all that is there twice, by name; a target is known to inference. */
 static void test_names(dpx_trainer *t, const Batch *b)
 {
-    static const char *const text = "needs 'x', 'target': the model has no input 'learning_rate'; 'x' is given twice; the "
-                                    "model has no input 'nonsense'";
+    static const char *const text =
+        "needs 'x', 'target': the model has no input 'learning_rate'; 'x' is given twice; the "
+        "model has no input 'nonsense'";
     float lr = 1;
     dpx_tensor all[5] = { b->tensor[0],
                           b->tensor[1],
