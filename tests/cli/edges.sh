@@ -48,7 +48,7 @@ onnx.save(onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 13]> g (
 rng = np.random.default_rng(0)
 np.savez("places.npz", x=rng.normal(size=(20, 4)).astype("f"), at=np.array([3, 7]), target=rng.integers(0, 3, 20))
 PY
-refused 2 "input 'at' tells the samples apart" "$dpexec" train places.onnx --data places.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
+refused 2 "input 'at' refers to samples by position" "$dpexec" train places.onnx --data places.npz --loss cross-entropy --batch-size 10 --threads 1 --quiet
 
 # --dtype is the type of every float that is given.
 check "run in float64" "$dpexec" run lin.onnx --input x=x.npy --dtype float64 --out o64

@@ -38,7 +38,7 @@ np.savez("d.npz", image=np.zeros((512, 1, 28, 28), "f"), target=np.zeros(512, "i
     ./grouped memory.max=67108864 -- "${train[@]}" >out.txt 2>err.txt
     check "a plan above the group's memory" test $? = 1
     check "says what there is" grep -q 'out of memory: a step needs .* the machine or its group has 64.0 MiB' err.txt
-    check "with the table of the plan" grep -q 'the arena is fullest' err.txt
+    check "with the table of the plan" grep -q "the arena's peak" err.txt
     check "and before the first step" test ! -s run/metrics.jsonl
 else
     skip "groups" "no mount namespace can be made"

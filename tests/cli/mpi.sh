@@ -305,8 +305,8 @@ says 'library has no effect: there is one process' "$dpexec" "${loud[@]}" --redu
 # ---- what the environment says ----
 
 refused 2 '--mpi: expected openmpi or mpich' "$dpexec" "${mlp[@]}" --mpi lam
-refused 2 '--rendezvous is not for --mpi' "$dpexec" "${mlp[@]}" --mpi mpich --rendezvous localhost:1
-refused 2 'mpiexec started 2 processes: --rendezvous HOST:PORT says where they meet, --mpi' env PMI_SIZE=2 PMI_RANK=0 "$dpexec" "${mlp[@]}"
+refused 2 '--rendezvous does not go with --mpi' "$dpexec" "${mlp[@]}" --mpi mpich --rendezvous localhost:1
+refused 2 'mpiexec started 2 processes: connect them with --rendezvous HOST:PORT, or by MPI with --mpi' env PMI_SIZE=2 PMI_RANK=0 "$dpexec" "${mlp[@]}"
 refused 2 'a launcher started processes: ' env PMIX_RANK=0 "$dpexec" "${mlp[@]}"
 check 'one task of srun' env PMIX_RANK=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 check 'one process of mpirun' env OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 DPEXEC_OPENMPI_PLUGIN=/nowhere "$dpexec" "${mlp[@]}"

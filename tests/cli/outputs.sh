@@ -247,7 +247,7 @@ np.save(sys.argv[1] + "/six.npy", np.zeros((1, 6), np.float32))
 np.save(sys.argv[1] + "/rate.npy", np.array(16))
 PY
 # Data decide between two branches, one of which these sizes do not allow.
-says "warning: interpreted: data decide which branch is taken" "$dpexec" run tests/api/branches_rates.onnx --input x="$DIR/six.npy" \
+says "warning: interpreted: data decides which branch is taken" "$dpexec" run tests/api/branches_rates.onnx --input x="$DIR/six.npy" \
     --input rate="$DIR/rate.npy" --out "$DIR/rates"
 check "its output" test -s "$DIR/rates/y.npy"
 

@@ -116,7 +116,7 @@ check 'the same again' cmp "$DIR/step.txt" "$DIR/again.txt"
 
 refused 2 "--shard: expected none|optimizer|gradients|parameters, found 'all'" "$dpexec" "${mlp[@]}" --shard all
 export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_SIM_CACHE=${DPEXEC_SIM_CACHE:-$build/sim-cache}
-refused 2 '--shard optimizer: only CPU devices can' "$dpexec" "${mlp[@]}" --steps 1 --optimizer adam --devices 'cuda*2' --shard optimizer
+refused 2 '--shard optimizer is for CPU devices' "$dpexec" "${mlp[@]}" --steps 1 --optimizer adam --devices 'cuda*2' --shard optimizer
 unset DPEXEC_CUDA_PLUGIN
 
 # Several processes: checkpoints are whole whoever holds the pieces, and go on in other numbers of processes, with pieces or without.

@@ -118,7 +118,7 @@ up
 next_port
 same 'a meeting place' 3 -- --rendezvous "localhost:$port"
 MASTER_ADDR=localhost MASTER_PORT=$port same 'a meeting place of the environment' 2 --
-neither='srun started 3 processes: --rendezvous HOST:PORT says where they meet, --mpi openmpi or --mpi mpich'
+neither='srun started 3 processes: connect them with --rendezvous HOST:PORT, or by MPI with --mpi openmpi or --mpi mpich'
 refused 2 "$neither" srun --quiet -n 3 dpexec train "${mlp[@]}"
 refused 2 "$neither" srun --quiet --mpi=pmi2 -n 3 dpexec train "${mlp[@]}"
 refused 2 'srun started 2 processes, of which each would train a model of its own' srun --quiet -n 2 dpexec launch -n 2 -- train "${mlp[@]}"
