@@ -32,8 +32,8 @@ refused 2 'expected 16 to 4096 bytes, found more' "${alone[@]}" --world-secret "
 # ---- where others could come ----
 
 for rank in 0 1; do
-    refused 2 'rendezvous 192.0.2.1:29500: other machines reach it: --world-secret FILE' "$dpexec" "${mlp[@]}" --world 2 --rank $rank --rendezvous 192.0.2.1:29500
-    refused 2 'other machines reach it' "$dpexec" "${mlp[@]}" --world 2 --rank $rank --rendezvous 0.0.0.0:29500
+    refused 2 'rendezvous 192.0.2.1:29500: other machines can reach it: give --world-secret FILE' "$dpexec" "${mlp[@]}" --world 2 --rank $rank --rendezvous 192.0.2.1:29500
+    refused 2 'other machines can reach it' "$dpexec" "${mlp[@]}" --world 2 --rank $rank --rendezvous 0.0.0.0:29500
 done
 refused 1 'cannot listen there' "$dpexec" "${mlp[@]}" --world 2 --rank 0 --rendezvous 192.0.2.1:29500 --world-secret none
 refused 1 'cannot listen there' "$dpexec" "${mlp[@]}" --world 2 --rank 0 --rendezvous 192.0.2.1:29500 --world-secret "$DIR/secret"
