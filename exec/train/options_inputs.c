@@ -86,9 +86,8 @@ Status options_add_input_members(const Setting *r, void *to, const char *value)
     return ST_OK;
 }
 
-/* Is it a list of numbers, true and false?  Whether the input's type holds them is checked when the model is read
- * (graph/onnx/input_value.c). */
-static bool are_numbers(const char *text)
+/* Whether the input's type holds them is checked when the model is read (graph/onnx/input_value.c). */
+bool options_are_numbers(const char *text)
 {
     double unused;
 
@@ -111,7 +110,7 @@ Status options_add_input_value(const Setting *r, void *to, const char *value)
     InputValue *list = options_grow(o->arena, b->input_value, sizeof *list, b->n_input_value);
     const char *eq = strrchr(value, '='), *name, *text;
 
-    if (!eq || eq == value || !are_numbers(eq + 1))
+    if (!eq || eq == value || !options_are_numbers(eq + 1))
         return setting_bad(r, value, "NAME=NUMBER[,NUMBER...]");
     if (!list || !(name = name_before(o->arena, value, eq)) || !(text = arena_strdup(o->arena, eq + 1)))
         return FAIL_NOMEM();
@@ -120,26 +119,6 @@ Status options_add_input_value(const Setting *r, void *to, const char *value)
             return FAIL(E_INVALID, "--input-value: input '%.200s' has a value already", name);
     list[b->n_input_value++] = (InputValue){ name, text };
     b->input_value = list;
-    return ST_OK;
-}
-
-/* A value ends at a ';' behind numbers: names may hold that character, too. */
-Status options_set_input_values(Options *o, const char *text)
-{
-    for (const char *from = text, *to = text; *from; to++) {
-        const char *value, *eq;
-
-        to += strcspn(to, ";");
-        if (!(value = arena_printf(o->arena, "%.*s", (int)(to - from), from)))
-            return FAIL_NOMEM();
-        eq = strrchr(value, '=');
-        if (*to && !(eq && are_numbers(eq + 1)))
-            continue;
-        TRY(options_set(o, "input-value", value));
-        if (!*to)
-            break;
-        from = to + 1;
-    }
     return ST_OK;
 }
 

@@ -23,6 +23,7 @@ Status options_add_input_shape(const Setting *r, void *to, const char *value) CH
 Status options_add_input_members(const Setting *r, void *to, const char *value) CHECKED;
 /* --input-value NAME=NUMBER,...: likewise. */
 Status options_add_input_value(const Setting *r, void *to, const char *value) CHECKED;
+bool options_are_numbers(const char *text); /* a list of numbers, true and false: "1,0.5,true" */
 Status options_add_batch_input(const Setting *r, void *to, const char *value) CHECKED;
 
 #endif

@@ -1,5 +1,9 @@
-/* The options of a run together: contradictions, the devices that they name, the learning rate of each step. */
+/* The options of a run together: contradictions, the devices that they name, the learning rate of each step, and values
+ * taken over from other options. */
+#include <string.h>
+
 #include "exec/train/options_groups.h"
+#include "exec/train/options_numbers.h"
 #include "passes/options/backend.h"
 #include "passes/options/batch_norm.h"
 #include "passes/options/collectives.h"
@@ -215,4 +219,24 @@ double options_group_rate(const Options *o, int k, int64_t step, const ScheduleS
         return lr * (double)(step + 1) / (double)o->warmup_steps;
     return lr * schedule->factor(settings, at) *
            (schedule->observe && state ? state[has_schedule(o, k) ? k : 0].factor : 1);
+}
+
+/* A value ends at a ';' behind numbers: names may hold that character, too. */
+Status options_set_input_values(Options *o, const char *text)
+{
+    for (const char *from = text, *to = text; *from; to++) {
+        const char *value, *eq;
+
+        to += strcspn(to, ";");
+        if (!(value = arena_printf(o->arena, "%.*s", (int)(to - from), from)))
+            return FAIL_NOMEM();
+        eq = strrchr(value, '=');
+        if (*to && !(eq && options_are_numbers(eq + 1)))
+            continue;
+        TRY(options_set(o, "input-value", value));
+        if (!*to)
+            break;
+        from = to + 1;
+    }
+    return ST_OK;
 }
