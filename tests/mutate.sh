@@ -71,7 +71,7 @@ measure_all() {
     ninja -C coverage >build.log
     ln -sfn ../build/python coverage/python
     for program in coverage/test_*; do
-        for test in $("$program" --list | cut -d' ' -f1); do beside measure "${program#*_}:$test" "$program" "$program" "$test"; done
+        for test in $("$program" --list | awk 'NF == 2 { print $1 }'); do beside measure "${program#*_}:$test" "$program" "$program" "$test"; done
     done
     for script in tests/cli/*.sh; do
         test=$(basename "$script" .sh)
