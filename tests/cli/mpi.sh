@@ -185,7 +185,7 @@ wrong_launcher() {
     [ "$1" = mpich ] && other=openmpi
     [ -e "$build/libdpexec_$other.so" ] || return
     launch "$1" 2 '' "${mlp[@]}" --mpi $other
-    ends "$1" 'where 2 were started'
+    ends "$1" 'but 2 were started'
 }
 
 # Members that talk and train nothing (tests/member).
@@ -299,7 +299,7 @@ check 'another seed' "$dpexec" "${dropout[@]}" --dtype float64 --no-shuffle --se
 
 refused 2 '--reduce library needs processes that MPI connects' "$dpexec" launch -n 2 -- train "${mlp[@]}" --reduce library
 refused 2 '--reduce: expected tree|library' "$dpexec" "${mlp[@]}" --reduce ring
-refused 2 '--reproducible: the bits of --reduce library depend' "$dpexec" "${mlp[@]}" --reduce library --reproducible
+refused 2 '--reproducible does not go with --reduce library, whose bits depend' "$dpexec" "${mlp[@]}" --reduce library --reproducible
 says 'library has no effect: there is one process' "$dpexec" "${loud[@]}" --reduce library
 
 # ---- what the environment says ----
