@@ -43,6 +43,20 @@ check "changes change" differ "$DIR/plain/model.onnx" "$DIR/one/model.onnx"
 check "classes are kept" grep -q '"cat"' "$DIR/one/data.json"
 check "eval takes all from the run" "$dpexec" eval "$DIR/one/model.onnx" --data "images:$DIR/val" --loss cross-entropy --metric accuracy
 
+# Balanced class weights are those of training wherever the model's metadata have other facts: 12 cats and 6 dogs weigh 18 / (2 * 12) and
+# 18 / (2 * 6); the network's other classes have none and weigh 1.
+mkdir "$DIR/uneven" && cp -r "$DIR/train/cat" "$DIR/uneven" && mkdir "$DIR/uneven/dog"
+for i in 1 3 5 7 9 11; do cp "$DIR/train/dog/$i".* "$DIR/uneven/dog"; done
+check "weights" "${PYTHON:-/usr/bin/python3}" -c 'import sys, numpy; numpy.save(sys.argv[1], [0.75, 1.5] + 8 * [1])' "$DIR/weights.npy"
+check "balanced weights" "$dpexec" train "${net[@]/%train/uneven}" --class-weights balanced --epochs 2 --out "$DIR/balanced"
+for what in "$DIR/balanced" "$DIR/balanced --at last" "$DIR/balanced/best.onnx" "$DIR/balanced/model.onnx"; do
+    for weights in balanced "$DIR/weights.npy"; do
+        # shellcheck disable=SC2086
+        "$dpexec" eval $what --data "images:$DIR/val" --loss cross-entropy --class-weights "$weights" --quiet
+    done >"$DIR/evals"
+    check "of an evaluation of $what" test "$(grep -c eval_loss "$DIR/evals") $(uniq "$DIR/evals" | grep -c '')" = "2 1"
+done
+
 refused 2 "--augment" "$dpexec" train "${net[@]}" --augment flop,rotate
 refused 2 "expected crop or stretch" "$dpexec" train "${net[@]/%train/train,fit=wide}"
 head -c 300 "$images/rgb.jpg" >"$DIR/train/cat/cut.jpg"     # its header cannot be read

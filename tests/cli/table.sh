@@ -37,6 +37,19 @@ check "standard output" test "$("$dpexec" run run/model.onnx csv:flats.csv --thr
 check "the folder of a run" "$dpexec" run run flats.csv -o run_y.csv --threads 1
 check "its model" cmp flats_y.csv run_y.csv
 
+# Balanced class weights of a table: 12 rows of class 0 and 4 of class 1 weigh 16 / (2 * 12) and 16 / (2 * 4).
+awk 'BEGIN { print "age,size,target"; for (i = 0; i < 16; i++) printf "%d,%d,%d\n", i * 7 % 11, i * 5 % 13, i % 4 == 3 }' >uneven.csv
+check "weights" "$python" -c 'import numpy; numpy.save("weights.npy", [16 / 24, 2])'
+check "a network of two classes" "$dpexec" new mlp --inputs 2 --outputs 2 --width 8 -o two.onnx
+check "balanced weights" "$dpexec" train two.onnx --data uneven.csv --loss cross-entropy --class-weights balanced --epochs 2 --threads 1 --quiet --out balanced
+for what in balanced balanced/model.onnx; do
+    for weights in balanced weights.npy; do
+        "$dpexec" eval $what --data uneven.csv --loss cross-entropy --class-weights $weights --quiet
+    done >evals
+    check "of an evaluation of $what" test "$(grep -c eval_loss evals) $(uniq evals | grep -c '')" = "2 1"
+done
+check "the run's own" test "$("$dpexec" eval balanced --data uneven.csv --quiet)" = "$(head -1 evals)"
+
 # Categories that no training row has are said: in other files, and in the rows that --val-split holds back.
 printf 'age,size,city\n1,2,Oslo\n3,4,Paris\n5,6,\n7,8,"Rome, Lazio"\n' >abroad.csv
 unseen="abroad.csv: column 'city': 2 rows have a category that no training row has, first 'Paris' in line 3; it sets no indicator"

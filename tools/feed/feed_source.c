@@ -42,6 +42,18 @@ Status feed_read_fitted(json_t **out, const char *folder, bool guessed)
                        *why.text ? why.text : "another JSON file");
 }
 
+/* The class weights that --class-weights balanced asks for are in data.json only: no prediction needs them, so a
+ * model's file has none.  `beside`: the facts of data.json, which are lent. */
+static Status take_class_weights(json_t *facts, const Args *a, json_t *beside)
+{
+    const char *given = args_value(a, "class-weights");
+    json_t *weights = json_object_get(beside, "class weights");
+
+    return given && !strcmp(given, "balanced") && weights && json_object_set(facts, "class weights", weights)
+               ? FAIL_NOMEM()
+               : ST_OK;
+}
+
 /* Finds the facts: those of the run that --resume names, or for other commands than train those in the model's file
  * (`m` NULL: it is not read yet), else those beside it. */
 static Status load_fitted(json_t **out, const Args *a, const dpx_model *m)
@@ -49,20 +61,29 @@ static Status load_fitted(json_t **out, const Args *a, const dpx_model *m)
     const int at = strcmp(a->command->name, "data") ? 0 : 1; /* of the model; dpexec data has its source first */
     const bool any = a->n_positional > at;
     const char *model = any ? a->positional[at] : "", *slash = strrchr(model, '/');
+    json_t *facts = NULL, *beside;
     char folder[4096] = ".";
 
     if (args_has(a, "resume"))
         return feed_read_fitted(out, args_value(a, "resume"), false);
     if (is_training(a) || !any)
         return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
-    TRY(m ? metadata_fitted(out, m, model) : ST_OK);
-    if (*out)
-        return ST_OK;
-    if (m && metadata_is_joined(m)) /* what lies beside it is applied in the file already */
-        return (*out = json_object()) ? ST_OK : FAIL_NOMEM();
     if (slash)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - model > 4000 ? 4000 : slash - model + 1), model);
-    return feed_read_fitted(out, folder, true);
+    TRY(feed_read_fitted(&beside, folder, true));
+    Status st = m ? metadata_fitted(&facts, m, model) : ST_OK;
+    if (!st && !facts && m && metadata_is_joined(m)) /* what lies beside it is applied in the file already */
+        st = (facts = json_object()) ? ST_OK : FAIL_NOMEM();
+    if (!st && !facts)
+        facts = json_incref(beside);
+    else if (!st)
+        st = take_class_weights(facts, a, beside);
+    json_decref(beside);
+    if (st)
+        json_decref(facts);
+    else
+        *out = facts;
+    return st;
 }
 
 Status feed_load_fitted(Feed *f, const Args *a, const dpx_model *m)
