@@ -1,10 +1,9 @@
 /* dpexec run: one forward pass on arrays from files; dpexec devices: what there is to run on, and what it can do. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "graph/base/cache_folder.h"
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/feed/feed.h"
@@ -312,8 +311,7 @@ static Status write_outputs(Job *j, const char *folder)
 {
     char path[MAX_PATH];
 
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
+    TRY(make_folders(folder));
     for (int i = 0; i < j->n_out; i++) {
         const dpx_tensor *y = &j->output[i];
         const Array *of = NULL;

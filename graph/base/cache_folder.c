@@ -1,6 +1,8 @@
-/* The folder of caches, by the environment. */
+/* Folders with those above them, and the folder of caches, by the environment. */
 #include "graph/base/cache_folder.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +19,27 @@ const char *cache_folder(char text[PATH_MAX])
     return n > 0 && n < PATH_MAX ? text : NULL;
 }
 
-void make_folders(const char *folder)
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return !stat(path, &s) && S_ISDIR(s.st_mode);
+}
+
+Status make_folders(const char *folder)
 {
     char path[PATH_MAX];
+    size_t n = strlen(folder);
 
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path)
-        return;
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    if (n >= sizeof path)
+        return FAIL(E_IO, "%.60s...: the path is too long", folder);
+    memcpy(path, folder, n + 1);
+    for (char *slash = strchr(n ? path + 1 : path, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, 0777);
+        if (mkdir(path, 0777) && errno != EEXIST &&
+            !is_folder(path)) /* below a file, the folder itself cannot be made */
+            return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
         *slash = '/';
     }
-    (void)mkdir(path, 0777);
+    return mkdir(path, 0777) && !is_folder(path) ? FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno)) : ST_OK;
 }

@@ -23,7 +23,17 @@ check "by the environment" test -s else/net-1/model.onnx
 for i in 1 2 3 4; do "$dpexec" "${train[@]}" --steps 2 --quiet >"$DIR/at-$i" 2>&1 & done
 wait
 check "four at once have four" test "$(cat "$DIR"/at-* | grep -o 'runs/net-[0-9]*/model.onnx' | sort -u | wc -l)" = 4
+check "a folder below others that are not there" "$dpexec" "${train[@]}" --steps 1 --quiet --out below/some/others/run
+check "is made with them" test -s below/some/others/run/model.onnx
+check "folders of runs, too" env DPEXEC_RUNS=below/more/runs "$dpexec" "${train[@]}" --steps 1 --quiet
+check "are made" test -s below/more/runs/net-1/model.onnx
+check "and of predictions" "$dpexec" eval below/some/others/run --data "$digits" --predictions below/predicted/all --quiet
+check "are made, too" test -s below/predicted/all/"$(ls below/predicted/all | head -1)"
+"$python" -c 'import numpy, sys; numpy.save("x.npy", numpy.load(sys.argv[1])["x"])' "$digits"
+check "and of outputs" "$dpexec" run net.onnx --input x=x.npy --out below/outputs/all
+check "are made as well" test -s below/outputs/all/"$(ls below/outputs/all | head -1)"
 printf x >file
+refused 1 "file/below: cannot create: Not a directory" "$dpexec" "${train[@]}" --steps 1 --out file/below/run
 refused 1 "file/below: cannot create: Not a directory" env DPEXEC_RUNS=file/below "$dpexec" "${train[@]}" --steps 1
 
 # ---- args.json, and runs that go on by it ----

@@ -88,7 +88,7 @@ static Status find_ids(char path[PATH_MAX], const Source *s, uint64_t identity)
                     "%s: its folder cannot be written, and there is no cache folder: cache=DIR says where the "
                     "token ids are kept",
                     s->path);
-    make_folders(folder);
+    TRY(make_folders(folder));
     return name_ids(path, folder, name, identity);
 }
 

@@ -2,11 +2,11 @@
  * before they are computed: the data set has as many. */
 #include "tools/feed/predictions.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "graph/base/cache_folder.h"
 #include "tools/data/npy_write.h"
 #include "tools/feed/trim_padding.h"
 
@@ -37,10 +37,9 @@ Status predictions_open(Predictions **out, const char *folder, const Feed *feed,
 
     if (strlen(folder) >= MAX_PATH)
         return FAIL(E_INVALID, "--predictions: a path has at most %d bytes", MAX_PATH - 1);
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return FAIL(E_IO, "%s: cannot create: %s", folder, strerror(errno));
-    if (stat(folder, &s) || !S_ISDIR(s.st_mode))
+    if (!stat(folder, &s) && !S_ISDIR(s.st_mode))
         return FAIL(E_INVALID, "--predictions %s: not a folder", folder);
+    TRY(make_folders(folder));
     if (!(p = calloc(1, sizeof *p)))
         return FAIL_NOMEM();
     memcpy(p->folder, folder, strlen(folder) + 1);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/cache_folder.h"
 #include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"
@@ -206,8 +207,7 @@ Status run_dir_open(RunDir *out, const char *path, bool resume)
     if (snprintf(out->path, sizeof out->path, "%s", path) >= (int)sizeof out->path)
         return FAIL(E_IO, "--out: the path is too long");
     TRY(run_dir_check_folder(path));
-    if (mkdir(path, 0777) && errno != EEXIST)
-        return FAIL(E_IO, "%s: cannot create: %s", path, strerror(errno));
+    TRY(make_folders(path));
     TRY(lock_folder(out));
     if (!resume)
         TRY(check_unused(path));
@@ -229,9 +229,8 @@ Status run_dir_open_new(RunDir *out, const char *folder, const char *model)
     int n = 0;
 
     *out = (RunDir){ .lock = -1, .repeated_at = -1, .best = -1 };
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return FAIL(E_IO, "%s: cannot create: %s; give --out DIR, or --out none to write nothing", folder,
-                    strerror(errno));
+    if (make_folders(folder))
+        return FAIL(E_IO, "%s; give --out DIR, or --out none to write nothing", dpx_error());
     do {
         if (snprintf(path, sizeof path, "%s/%.*s-%d", folder, end && end > name ? (int)(end - name) : (int)strlen(name),
                      name, ++n) >= (int)sizeof path)

@@ -129,8 +129,7 @@ void cache_write(const GpuDevice *d, const char *kind, const void *key, size_t n
     if (!d->cache_dir || n > ENTRY_MAX || !entry_path(path, d, kind, key, n_key, "bin") ||
         !entry_path(draft, d, kind, key, n_key, "XXXXXX"))
         return;
-    make_folders(d->cache_dir);
-    if ((fd = mkstemp(draft)) < 0)
+    if (make_folders(d->cache_dir) || (fd = mkstemp(draft)) < 0)
         return;
     h = header_of(key, n_key, data, n);
     written = write_all(fd, &h, sizeof h) && write_all(fd, data, n) && !fchmod(fd, 0644);
