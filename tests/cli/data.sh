@@ -179,6 +179,13 @@ check "an evaluation takes them from the run" test "$("$dpexec" eval "$DIR/weigh
 refused 2 "--class-weights balanced counts the training set" "$dpexec" eval models/mlp.onnx --loss cross-entropy --data "$DIR/first.npz" \
     --class-weights balanced
 
+# The only array that is left is the target, with samples held back, too.
+for data in called_otherwise with_others; do
+    check "$data: the target without a name" train "split_$data" mlp $data.npz --val-split 0.2 --target labels
+    [ $data = with_others ] || check "$data: is the only array left" train left mlp $data.npz --val-split 0.2
+done
+check "as with its name" same_run "$DIR/left" "$DIR/split_called_otherwise"
+
 # --val-split: a fifth of each class, within one sample; the rest is trained on.
 split=(tests/cli/defaults --data "$DIR/uneven.npz" --epochs 2 --val-split 0.2 -- "$dpexec" models/mlp.onnx --loss cross-entropy --batch-size 10
     --threads 1 --quiet --metric confusion-matrix)

@@ -29,6 +29,9 @@ static const Array *array_of_role(const Feed *f, const Args *a, int role)
     return NULL;
 }
 
+/* The rows that were samples before --val-split held some back. */
+static int64_t rows_of_all(const Feed *f) { return f->data->samples + (f->held ? f->held->samples : 0); }
+
 int64_t feed_samples(const Feed *f, const Args *a)
 {
     const Array *x = array_of_role(f, a, DPX_ROLE_SAMPLES);
@@ -37,7 +40,7 @@ int64_t feed_samples(const Feed *f, const Args *a)
     if (!x && dpx_target(a->options) != DPX_TARGET_NONE)
         x = dataset_find(f->data, target ? target : "target");
     x = x ? x : array_of_role(f, a, DPX_ROLE_UNKNOWN);
-    return x && x->rank ? x->dim[0] : f->data->samples;
+    return x && x->rank ? x->dim[0] : rows_of_all(f);
 }
 
 /* Whether the array has the input's shape as it is. */
@@ -121,7 +124,7 @@ void feed_warn_of_roles(const Feed *f, const Args *a, Progress *log)
         const Field *x = &f->field[i];
         char line[512];
 
-        if (x->kind == FIELD_WHOLE && x->array->rank && x->array->dim[0] == f->data->samples &&
+        if (x->kind == FIELD_WHOLE && x->array->rank && x->array->dim[0] == rows_of_all(f) &&
             dpx_batch_role(f->model, a->options, x->name) == DPX_ROLE_EITHER) {
             snprintf(line, sizeof line,
                      "dpexec: warning: input '%.200s' is given whole to every batch, because it need not grow with the "
