@@ -3,6 +3,7 @@
     browser.py text FOLDER FILE...      no text overlaps, is cut off, leaves its box or lacks contrast: wide, narrow, light and dark
     browser.py opening FOLDER FILE      a page of 10,000 nodes is there within 2 s
     browser.py classes FOLDER FILE NAME...  a report has the names beside its confusion matrix, and beside precision and recall
+    browser.py headings FOLDER FILE TEXT...  a report has these headings
     browser.py hands FOLDER FILE        a GPT of 4 layers: clicks, keys, the wheel and the mouse do what the page says
     browser.py fault FOLDER FILE        the measurement finds faults that are put into the page
 """
@@ -57,6 +58,11 @@ def classes(folder, file, *names):
     assert re.findall('<th class="up"[^>]*><div>(.*?)</div></th>', matrix) == list(names), matrix
     for part in matrix, table:
         assert re.findall('<td class="name"[^>]*>(.*?)</td>', part) == list(names), part
+
+
+def headings(folder, file, *expected):
+    found = re.findall(r"<h2[^>]*>(.*?)</h2>", opened(folder, file))
+    assert all(heading in found for heading in expected), found
 
 
 def opening(folder, file):
@@ -171,7 +177,7 @@ def fault(folder, file):
 
 
 what, folder, *rest = sys.argv[1:]
-if what == "classes":
-    classes(pathlib.Path(folder), pathlib.Path(rest[0]), *rest[1:])
+if what in ("classes", "headings"):
+    {"classes": classes, "headings": headings}[what](pathlib.Path(folder), pathlib.Path(rest[0]), *rest[1:])
 else:
     {"text": text, "opening": opening, "hands": hands, "fault": fault}[what](pathlib.Path(folder), *map(pathlib.Path, rest))

@@ -64,6 +64,8 @@ check "a run on text" "$dpexec" train "$DIR/writer.onnx" --data "text:$DIR/book.
 cp "$DIR/texts/report.html" "$DIR/report-texts.html"
 check "text" measure text "$DIR"/{names,resnet50,unet,columns}.svg "$DIR"/{names,gpt,columns,report,report-pets,report-prices,report-masks,report-texts}.html
 check "names of classes" measure classes "$DIR/pets/report.html" 'a cat' "$long"
+last=$(grep eval_loss "$DIR/run/metrics.jsonl" | tail -1 | grep -o '"step":[0-9]*' | cut -d: -f2)
+check "the step of a confusion matrix" measure headings "$DIR/run/report.html" "Confusion matrix, step $last"
 check "clicks and keys" measure hands "$DIR/gpt.html"
 check "faults are found" measure fault "$DIR/gpt.html"
 check "10,000 nodes" "$graph_transform" "$DIR/deep.onnx" --input-shape tokens=16,16 --loss cross-entropy --devices 'cpu*9' -o "$DIR/deep.html"

@@ -255,6 +255,13 @@ def once(folder):
     assert [b[0] for b in page["series"]["loss"]] == steps == list(range(1, len(steps) + 1))
 
 
+def ended(folder):
+    """The samples that are judged are those of the last evaluation, which ended the run early."""
+    page, = Page(f"{folder}/report.html").runs()
+    evals = [m["step"] for m in lines(folder) if "eval_loss" in m]
+    assert len(evals) >= 5 and page["evaluation"]["step"] == evals[-1], (page["evaluation"]["step"], evals)
+
+
 def names(folder, *expected):
     page, = Page(f"{folder}/report.html").runs()
     assert page["classes"] == list(expected), page["classes"]

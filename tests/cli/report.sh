@@ -47,6 +47,8 @@ check "a network for a table" "$dpexec" new mlp --inputs 5 --outputs 2 -o "$DIR/
 check "a run on it" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --epochs 2 --quiet --out "$DIR/table"
 check "its predictions" "$dpexec" eval "$DIR/table/model.onnx" --data "$DIR/val.csv" --loss cross-entropy --predictions "$DIR/table/predicted" --quiet
 check "the rows that are worst" py rows "$DIR/table" "$DIR/table/predicted" "$DIR/val.csv"
+check "a run that ends early" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --lr 0.1 --epochs 200 --patience 4 --quiet --out "$DIR/early"
+check "its last evaluation" py ended "$DIR/early"
 check "without validation" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --loss cross-entropy --metric confusion-matrix --epochs 1 --quiet --out "$DIR/alone"
 check "its classes have names" py names "$DIR/alone" no yes
 check "a network for a text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 64 -o "$DIR/gpt.onnx"

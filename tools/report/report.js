@@ -152,6 +152,11 @@ function className(run, c) {
   return c < names.length ? names[c] : String(c);
 }
 // Precision and recall follow from the counts; rows are the right classes.
+// ", step 40": of the newest figures of training or validation.
+function measuredAt(run, of) {
+  const row = run.rows.filter(r => Object.keys(r).some(k => k.startsWith(`${of}_`))).pop();
+  return row ? `, step ${short(row.step)}` : '';
+}
 function matrix(run, counts) {
   const n = counts.length, sum = counts.map(r => r.reduce((a, b) => a + b, 0)), told = counts.map((_, c) => counts.reduce((a, r) => a + r[c], 0));
   const cell = (v, r, c) => make('td', { title: `${className(run, r)} predicted as ${className(run, c)}: ${v}`,
@@ -255,8 +260,9 @@ function whole(run) {
   if (run.rows.length) put(make('h2', {}, 'Epochs and evaluations'), rows(run));
   for (const of of ['eval', 'train']) {
     const counts = run.tables[`${of}_confusion-matrix`] || of === 'eval' && run.evaluation && run.evaluation.confusion, list = run.tables[`${of}_per-class`];
-    if (counts) { put(make('h2', {}, 'Confusion matrix'), ...matrix(run, counts)); break; }
-    if (list) { put(make('h2', {}, BY_CLASS), perClass(list)); break; }
+    const at = run.tables[`${of}_confusion-matrix`] || list ? measuredAt(run, of) : counts && `, step ${short(run.evaluation.step)}`;
+    if (counts) { put(make('h2', {}, `Confusion matrix${at}`), ...matrix(run, counts)); break; }
+    if (list) { put(make('h2', {}, BY_CLASS + at), perClass(list)); break; }
   }
   if (run.texts.length) put(make('h2', {}, 'Texts that the model wrote'), make('div', { class: 'worst texts' }, ...run.texts.slice().reverse().map(t => make('figure', {},
     make('blockquote', {}, t.sample), make('figcaption', { class: 'soft' }, `after step ${short(t.step)}`)))));

@@ -12,9 +12,15 @@
 /* Writing takes at most this share of the time, and comes at most once a second. */
 enum { LEAST_SHARE = 50 };
 
+/* Whether training may end with this evaluation: at the last step, or by --patience unless it is the best. */
+static bool may_be_last(const Run *r)
+{
+    return r->step >= r->steps || (r->patience && r->at.best.since + 1 >= r->patience);
+}
+
 Status report_begin_evaluation(Mistakes **out, Run *r)
 {
-    int judges = r->has_dir && (r->step >= r->steps || seconds_now() >= r->report_due);
+    int judges = r->has_dir && (may_be_last(r) || seconds_now() >= r->report_due);
 
     *out = NULL;
     if (!r->keeps)
