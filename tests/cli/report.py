@@ -262,6 +262,14 @@ def ended(folder):
     assert len(evals) >= 5 and page["evaluation"]["step"] == evals[-1], (page["evaluation"]["step"], evals)
 
 
+def bounds(folder):
+    """An AUC that is counted in bins has a bound, which is in the rows, and has no curve of its own."""
+    page, = Page(f"{folder}/report.html").runs()
+    assert all(0 < m["eval_auc_bound"] < 1 for m in lines(folder) if "eval_loss" in m)
+    assert all("eval_auc_bound" in r for r in page["rows"])
+    assert [s for s in page["series"] if "auc" in s] == ["train_auc", "eval_auc"], list(page["series"])
+
+
 def names(folder, *expected):
     page, = Page(f"{folder}/report.html").runs()
     assert page["classes"] == list(expected), page["classes"]

@@ -49,6 +49,8 @@ check "its predictions" "$dpexec" eval "$DIR/table/model.onnx" --data "$DIR/val.
 check "the rows that are worst" py rows "$DIR/table" "$DIR/table/predicted" "$DIR/val.csv"
 check "a run that ends early" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --lr 0.1 --epochs 200 --patience 4 --quiet --out "$DIR/early"
 check "its last evaluation" py ended "$DIR/early"
+check "a run with an AUC" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --val "$DIR/val.csv" --loss cross-entropy --metric auc --epochs 2 --quiet --out "$DIR/auc"
+check "its bound" py bounds "$DIR/auc"
 check "without validation" "$dpexec" "$DIR/mlp.onnx" --data "$DIR/train.csv" --loss cross-entropy --metric confusion-matrix --epochs 1 --quiet --out "$DIR/alone"
 check "its classes have names" py names "$DIR/alone" no yes
 check "a network for a text" "$dpexec" new gpt --layers 1 --width 16 --heads 2 --block 64 -o "$DIR/gpt.onnx"

@@ -122,6 +122,17 @@ static bool is_of_step(const char *key)
     return false;
 }
 
+/* Whether the key is the error bound of another figure of the line, as eval_auc_bound of eval_auc, and no figure
+ * itself. */
+static bool is_bound(const json_t *line, const char *key)
+{
+    const size_t n = strlen(key), end = strlen("_bound");
+    char of[128];
+
+    return n > end && n < sizeof of && !strcmp(key + n - end, "_bound") &&
+           snprintf(of, sizeof of, "%.*s", (int)(n - end), key) > 0 && json_object_get(line, of);
+}
+
 /* Takes the numbers and tables of a line, which are those of `row`, too, unless that is NULL. */
 static Status take_members(History *h, json_t *line, json_t *row)
 {
@@ -129,7 +140,7 @@ static Status take_members(History *h, json_t *line, json_t *row)
     json_t *x, *y;
 
     json_object_foreach(line, key, x) {
-        if (json_is_number(x) && (!is_of_step(key) || !strcmp(key, "loss")))
+        if (json_is_number(x) && (!is_of_step(key) || !strcmp(key, "loss")) && !is_bound(line, key))
             TRY(add_point(h, key, h->step, json_number_value(x)));
         if (row && json_is_number(x) && !is_of_step(key) && json_object_set(row, key, x))
             return FAIL_NOMEM();
