@@ -153,6 +153,8 @@ static Status check_indices_refuse(const IndexCheck *r, const Prepared *p, const
 
     if (r->ignores && (x < 0 || x == UINT8_MAX)) /* as segmentation has it */
         snprintf(hint, sizeof hint, "; --ignore-index %lld leaves such labels out", x);
+    else if (r->ignores)
+        snprintf(hint, sizeof hint, "; classes count from 0 to %lld", (long long)r->high - 1);
     if (r->ignores) {
         (void)FAIL(E_INVALID, "element %lld of input '%s' is %lld, not one of %lld classes%s", at, input, x,
                    (long long)r->high, hint);

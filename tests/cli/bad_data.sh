@@ -141,7 +141,7 @@ for how in "" "--no-shuffle" "--replicas 3" "--accumulate 2" "--replicas 2 --see
     # shellcheck disable=SC2086
     refused 1 "--data $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
         --epochs 1 --threads 1 $how
-    check "its label" grep -q "sample 37: the label is 12, not one of 10 classes\$" "$DIR/refused.err"
+    check "its label" grep -q "sample 37: the label is 12, not one of 10 classes; classes count from 0 to 9\$" "$DIR/refused.err"
 done
 refused 1 "--val $DIR/labelled.npz: sample 37: " "$dpexec" models/mlp.onnx --data "$digits" --val "$DIR/labelled.npz" --loss cross-entropy --batch-size 10 \
     --steps 1 --eval-every 1 --threads 1
@@ -241,6 +241,12 @@ d = dict(np.load("tests/oracle/data/digits.npz"))
 d["target"][37] = -1
 np.savez(f"{sys.argv[1]}/negative.npz", **d)
 PY
+# It is found before the first step, in samples that are held back, too.
+refused 1 "sample 37: the label is -1" "$dpexec" models/mlp.onnx --data "$DIR/negative.npz" --loss cross-entropy --threads 1 --out "$DIR/none"
+check "nothing has run" test ! -e "$DIR/none"
+refused 1 "negative.npz: sample 37: the label is -1" "$dpexec" models/mlp.onnx --data "$DIR/negative.npz" --loss cross-entropy --threads 1 \
+    --val-split 0.14,last --out "$DIR/none"
+check "nothing has run here, either" test ! -e "$DIR/none"
 check "a pixel that segmentation ignores, and a zip archive" "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'PY'
 import sys, numpy as np
 target = np.zeros((3, 64, 64), int)

@@ -241,7 +241,7 @@ rows = [json.loads(line) for line in open(sys.argv[1])]
 drawn = sum(np.array(r["train_confusion-matrix"]).sum(1) for r in rows if "train_loss" in r)
 assert len(drawn) == 10 and 590 <= drawn.sum() <= 610 and (abs(drawn - drawn.mean()) < 4 * 7.4).all(), drawn
 ' "$DIR/drawn/metrics.jsonl"
-refused 2 "--balanced: expected a target of class numbers" "$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss mse --balanced
+refused 2 "--balanced goes with --loss cross-entropy or nll, whose targets are class numbers, found --loss mse" "$dpexec" models/mlp.onnx --data "$DIR/uneven.npz" --loss mse --balanced
 
 # ---- data.json: --mean and --std are those of training ----
 

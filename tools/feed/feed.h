@@ -106,6 +106,8 @@ void strata_free(Strata *s);
 /* How many samples each class number from 0 has, freed by the caller.  *out NULL: the target is not one class number
  * for each sample, or there are more classes than are counted here. */
 Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const Args *a) CHECKED;
+/* E_IO: a class number of the target is not one of `scores` classes.  Targets of another form pass. */
+Status feed_check_labels(const Feed *f, const Args *a, int64_t scores) CHECKED;
 /* --workers, or its default.  Workers that make images get cores of their own: fewer are left to the devices' threads
  * unless --threads is given.  To be called before the trainer is created; `world` NULL: this process alone. */
 Status feed_workers(int *out, const Args *a, const Feed *f, const dpx_world *world) CHECKED;

@@ -438,6 +438,16 @@ void strata_free(Strata *s)
     *s = (Strata){ 0 };
 }
 
+/* Says why the target has no class number for each sample. */
+static Status fail_without_classes(const Args *a, const char *flag)
+{
+    return dpx_target(a->options) == DPX_TARGET_CLASSES
+               ? FAIL(E_INVALID, "--%s: expected a target of class numbers, one for each sample", flag)
+               : FAIL(E_INVALID,
+                      "--%s goes with --loss cross-entropy or nll, whose targets are class numbers, found --loss %s",
+                      flag, dpx_options_get(a->options, "loss"));
+}
+
 Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, const char *flag)
 {
     const Array *class = class_array(f, a);
@@ -445,7 +455,7 @@ Status feed_strata(Strata *out, int64_t **number, const Feed *f, const Args *a, 
     Strata s = { 0 };
     int64_t *numbers = NULL, kept = 0;
     Status st = class ? count_classes(&c, f->data, class, true) /* others, such as --ignore-index, are no class */
-                      : FAIL(E_INVALID, "--%s: expected a target of class numbers, one for each sample", flag);
+                      : fail_without_classes(a, flag);
 
     if (!st && !c.n)
         st = FAIL(E_INVALID, "--%s: the target has no class number", flag);
@@ -509,5 +519,30 @@ Status feed_count_classes(int64_t **out, int64_t *classes, const Feed *f, const 
     }
     *out = count;
     *classes = n;
+    return ST_OK;
+}
+
+Status feed_check_labels(const Feed *f, const Args *a, int64_t scores)
+{
+    const Array *class = class_array(f, a);
+    const int64_t held = f->held ? f->held->samples : 0;
+    char hint[96];
+    int64_t left_out;
+
+    if (!text_to_int64(&left_out, dpx_options_get(a->options, "ignore-index")))
+        left_out = 0;
+    for (int64_t i = 0; class && i < f->data->samples + held; i++) {
+        const int64_t row = i < held ? dataset_row(f->held, i) : dataset_row(f->data, i - held),
+                      label = class_of(class, row);
+
+        if ((label >= 0 && label < scores) || label == left_out)
+            continue;
+        if (label < 0 || label == UINT8_MAX)
+            snprintf(hint, sizeof hint, "--ignore-index %lld leaves such labels out", (long long)label);
+        else
+            snprintf(hint, sizeof hint, "classes count from 0 to %lld", (long long)scores - 1);
+        return FAIL(E_IO, "--%s %s: sample %lld: the label is %lld, not one of %lld classes; %s", f->flag, f->source,
+                    (long long)row, (long long)label, (long long)scores, hint);
+    }
     return ST_OK;
 }
