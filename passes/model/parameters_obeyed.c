@@ -84,6 +84,7 @@ static Status warn_fixed(const Parameters *p, uint32_t i)
 static Status check_flag(Problems *wrong, const Parameters *p, const char *pattern)
 {
     int n_trained = 0, n_fixed = 0, n_shown = 0;
+    int n_updated = 0;  /* running statistics, which --train sets free (passes/train/prepare_training.c) */
     uint32_t first = 0; /* that stays fixed */
     WayEnd end = { 0 };
     char names[256] = "", why[512];
@@ -99,6 +100,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
                       : rule == PATTERN_SILENT && p->list.key[i] && key_means_parameter(p->list.key[i])))
             continue;
         n_trained += p->verdict[i].trained;
+        n_updated += pattern && p->reach.reach[i] & REACH_STATISTIC;
         if (p->verdict[i].trained)
             continue;
         first = first ? first : i;
@@ -108,7 +110,7 @@ static Status check_flag(Problems *wrong, const Parameters *p, const char *patte
         if (len + strlen(v->name) + 4 < sizeof names)
             len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'", n_shown++ ? ", " : "", v->name);
     }
-    if (!n_trained && first) {
+    if (!n_trained && !n_updated && first) {
         if (!p->reach.reach[first] && p->read[first])
             TRY(report_way_end(&end, p->g, (ValueId){ first }, p->ctx->scratch));
         if (end.node)

@@ -47,6 +47,30 @@ says "4 constants are fixed, all because the run that wrote this file fixed them
     "$graph_transform" "$DIR/run/model.onnx" --parameters
 check "and can be overruled" "$graph_transform" "$DIR/run/model.onnx" --parameters --train '*'
 
+# A pattern that names running statistics alone trains no numbers, and lets training update them where a shorter --freeze of the same names
+# would keep them; one that matches the node keeps them in any case.
+for freed in "--freeze bn*.running* --train bn1.running*" "--freeze bn2* --train *running*" "--freeze *"; do
+    set -f
+    # shellcheck disable=SC2086
+    check "statistics by $freed" "$dpexec" train models/fashion_cnn.onnx --data tests/oracle/data/fashion.npz --loss cross-entropy --batch-size 10 \
+        --steps 2 --threads 1 --quiet --out "$DIR/freed" --train '*weight' $freed
+    set +f
+    "${PYTHON:-/usr/bin/python3}" - models/fashion_cnn.onnx "$DIR/freed/model.onnx" >"$DIR/moved.txt" <<'END'
+import sys
+import numpy as np, onnx
+from onnx import numpy_helper
+before, after = ({i.name: numpy_helper.to_array(i) for i in onnx.load(f).graph.initializer} for f in sys.argv[1:])
+print(*(n for n in sorted(before) if "running" in n and n in after and not np.array_equal(before[n], after[n])))
+END
+    case $freed in
+        *bn1*) moved='bn1.running_mean bn1.running_var' ;;
+        *bn2*) moved='bn1.running_mean bn1.running_var bn3.running_mean bn3.running_var' ;;
+        *) moved='' ;;
+    esac
+    check "moves those: $freed" test "$(cat "$DIR/moved.txt")" = "$moved"
+    rm -r "$DIR/freed"
+done
+
 # What the loss does not reach: what the forward pass never uses is told from what it uses for another output, by name and shape with the
 # node where the way ends; none of it is updated, not by momentum or decay either, on any number of replicas.
 "${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
