@@ -50,6 +50,14 @@ for what in balanced balanced/model.onnx; do
 done
 check "the run's own" test "$("$dpexec" eval balanced --data uneven.csv --quiet)" = "$(head -1 evals)"
 
+# A list of columns that is cut off says how many more there are.
+{ seq -s, -f 'measurement_%02g' 40; seq -s, 40; } >wide.csv
+"$dpexec" train line.onnx --data wide.csv,target=none --loss mse >"$DIR/log" 2>&1
+refused 2 "target=cit: no such column, did you mean city? (has: " "$dpexec" train line.onnx --data price.csv,target=cit --loss mse
+listed=$(grep -o "'measurement_[0-9]*'" "$DIR/log" | sort -u | grep -c '')
+check "columns" test "$listed" -gt 5 -a "$listed" -lt 40
+check "and how many more" grep -q "' and $((40 - listed)) more)" "$DIR/log"
+
 # Categories that no training row has are said: in other files, and in the rows that --val-split holds back.
 printf 'age,size,city\n1,2,Oslo\n3,4,Paris\n5,6,\n7,8,"Rome, Lazio"\n' >abroad.csv
 unseen="abroad.csv: column 'city': 2 rows have a category that no training row has, first 'Paris' in line 3; it sets no indicator"

@@ -118,10 +118,13 @@ Column *table_take_name(Table *t, const char **list)
 const char *table_names(char text[TABLE_NAMES], const Table *t)
 {
     size_t len = 0;
+    int i = 0;
 
     *text = '\0';
-    for (int i = 0; i < t->n && len < TABLE_NAMES - 60; i++)
+    for (; i < t->n && len < TABLE_NAMES - 90; i++)
         len += (size_t)snprintf(text + len, TABLE_NAMES - len, "%s'%.40s'", len ? ", " : "", t->column[i].name);
+    if (i < t->n)
+        snprintf(text + len, TABLE_NAMES - len, " and %d more", t->n - i);
     return text;
 }
 

@@ -10,6 +10,7 @@
 #include "graph/base/numtext.h"
 #include "tools/data/data.h"
 #include "tools/table/csv_reader.h"
+#include "tools/args.h"
 #include "tools/table/table.h"
 
 enum { MOST_FAULTS = 8, /* that one error lists */ SAMPLE_TEXT = 64, FEW_TEXTS = 32 };
@@ -221,11 +222,20 @@ static void find_kind(Column *col, const Survey *s, bool given, Problems *wrong)
 static Status find_targets(Table *t, const char *list, Problems *wrong)
 {
     const char *problem, *at;
-    char names[TABLE_NAMES];
+    char names[TABLE_NAMES], typed[64], meant[96] = "";
+    Nearest near = { 0 };
 
     TRY(table_set_targets(&problem, &at, t, list ? list : "target"));
-    if (problem && list)
-        problems_add(wrong, "target=%.*s: %s (has: %s)", (int)strcspn(at, "+"), at, problem, table_names(names, t));
+    if (!problem || !list)
+        return ST_OK;
+    snprintf(typed, sizeof typed, "%.*s", (int)strcspn(at, "+"), at);
+    for (int i = 0; i < t->n; i++)
+        if (strcmp(t->column[i].name, typed))
+            nearest_add(&near, t->column[i].name, typed);
+    if (near.name)
+        snprintf(meant, sizeof meant, ", did you mean %.60s?", near.name);
+    problems_add(wrong, "target=%.*s: %s%s (has: %s)", (int)strcspn(at, "+"), at, problem, meant,
+                 table_names(names, t));
     return ST_OK;
 }
 
