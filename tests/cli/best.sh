@@ -128,7 +128,7 @@ for _ in $(seq 40); do
     "${run[@]}" --epochs 60 --patience 4 --time-limit 0.02s $how "$limited" >"$DIR/log" 2>&1 || { fail "a time limit"; cat "$DIR/log"; break; }
     how=--resume
     grep -q '^stopped early' "$DIR/log" && break
-    grep -q '^stopped by --time-limit 0.02s at step [0-9]* of 360; --resume goes on from here' "$DIR/log" || fail "a time limit is not told"
+    grep -q '^stopped by --time-limit 0.02s at step [0-9]* of 360; go on by: dpexec resume ' "$DIR/log" || fail "a time limit is not told"
     [ -s "$limited/model.onnx" ] || fail "a time limit writes no model"
 done
 check "many time limits" "${run[@]}" --epochs 60 --patience 4 $how "$limited"

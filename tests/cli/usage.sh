@@ -99,6 +99,8 @@ done
 refused 2 "--loss is missing: " "$dpexec" train none.onnx --data none.npz
 check "and the files" grep -qF "none.npz: cannot open" "$DIR/refused.err"
 refused 2 "found 'x'; none.onnx: cannot read: No such file or directory; none.npz: cannot open" "$dpexec" eval none.onnx --lr x --data none.npz
+refused 2 "--class-weights 1,3: expected FILE.npy with a vector of weights, or balanced" "$dpexec" "$root/models/mlp.onnx" --data "$root/tests/oracle/data/digits.npz" \
+    --loss cross-entropy --class-weights 1,3
 refused 2 "found 'x'; none.onnx: cannot read: No such file or directory; none.npz: cannot open" "$dpexec" run none.onnx none.npz --threads x
 refused 2 "there is no option --dat (did you mean --data?); unexpected argument 'none.npz'; none.onnx: cannot read" "$dpexec" train none.onnx \
     --dat none.npz
@@ -311,7 +313,7 @@ touch "$DIR/file"
 refused 1 "--out $DIR/file: is a file, expected a folder" "${train[@]}" --out "$DIR/file"
 refused 1 "--out $DIR/file: is a file, expected a folder" "$dpexec" run models/mlp.onnx --input x=none.npy --out "$DIR/file"
 refused 1 "cannot" "${train[@]}" --out "$DIR/file/below"
-refused 1 "cannot" "${train[@]}" --out "$DIR/none/below"
+refused 1 "cannot create: Not a directory" "${train[@]}" --out "$root/README.md/below"
 refused 1 "" bash -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' - "${train[@]}" --out "$DIR/full"
 check "a full disk leaves no model" test ! -e "$DIR/full/model.onnx"
 check "a full disk leaves no checkpoint" test -z "$(ls -A "$DIR/full/checkpoints" 2>/dev/null)"

@@ -96,7 +96,10 @@ void find_train_files(Findings *f, const Args *a)
     findings_add_file(f, "config", args_value(a, "config"));
     for (size_t i = 0; i < sizeof of_options / sizeof *of_options; i++)
         findings_add_file(f, of_options[i], dpx_options_get(a->options, of_options[i]));
-    if (weights && strcmp(weights, "balanced"))
+    if (weights && strcmp(weights, "balanced") && access(weights, F_OK) && strchr(weights, ','))
+        findings_add(
+            f, FAIL(E_INVALID, "--class-weights %s: expected FILE.npy with a vector of weights, or balanced", weights));
+    else if (weights && strcmp(weights, "balanced"))
         findings_add_file(f, "class-weights", weights);
     for (size_t i = 0; i < sizeof of_sources / sizeof *of_sources; i++)
         if (args_has(a, of_sources[i]))

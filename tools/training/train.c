@@ -127,6 +127,9 @@ static void tell_result(Run *r, const char *fmt, ...)
     progress_result(&r->progress, line);
 }
 
+/* What stands before the run's folder where a stopped run can go on; "" without a folder, whose path is "" then. */
+static const char *resume_hint(const Run *r) { return r->has_dir ? "; go on by: dpexec resume " : ""; }
+
 /* Prints why a run with evaluations has no best model. */
 static void print_no_best(Run *r)
 {
@@ -164,9 +167,8 @@ static Status print_result(Run *r)
         progress_result(&r->progress, line);
     print_trained(r);
     if (r->too_long)
-        tell_result(r, "stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s",
-                    args_value(r->args, "time-limit"), r->step, r->steps,
-                    r->has_dir ? "; --resume goes on from here" : "");
+        tell_result(r, "stopped by --time-limit %s at step %" PRId64 " of %" PRId64 "%s%s",
+                    args_value(r->args, "time-limit"), r->step, r->steps, resume_hint(r), r->dir.path);
     if (best)
         describe_best(text, r);
     if (best && !r->early)
@@ -249,8 +251,8 @@ static Status train(Run *r)
     TRY(save(r));
     TRY(agree_on_end(r, true));
     if (!r->world.rank)
-        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s", r->step,
-                      r->has_dir ? "; --resume goes on from here" : "");
+        progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s%s", r->step, resume_hint(r),
+                      r->dir.path);
     return write_report(r, true);
 }
 
