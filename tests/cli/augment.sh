@@ -79,7 +79,7 @@ cp mirror.onnx noise.onnx
 refused 2 "--augment-graph of digest was" "$dpexec" resume first --epochs 4
 refused 2 "--augment is for images:DIR" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz --augment flip,mirror.onnx --out none
 refused 2 "is a second graph" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz --augment mirror.onnx,noise.onnx --out none
-refused 2 "names one, too" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz --augment mirror.onnx --augment-graph noise.onnx --out none
+refused 2 'both name a graph: leave one out' "$dpexec" train net.onnx "${flags[@]}" --data plain.npz --augment mirror.onnx --augment-graph noise.onnx --out none
 refused 1 "--augment-graph absent.onnx: cannot read" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz --augment absent.onnx --out none
 refused 1 "input 'x' is float32 [?,6], its output 'changed' is float32 [?,3]" "$dpexec" train net.onnx "${flags[@]}" --data plain.npz \
     --augment half.onnx --out none

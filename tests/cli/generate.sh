@@ -151,7 +151,7 @@ for model in fixed rotary; do
 done
 for model in ahead mean; do
     check "$model: writes" writes $model
-    check "$model: no earlier token is kept" grep -q 'computed anew for each that is written: .* mixes tokens of different times' "$DIR/said"
+    check "$model: no earlier token is kept" grep -q 'computed anew for each new one: .* mixes tokens of different times' "$DIR/said"
 done
 check "turned: writes" writes turned
 check "turned: kept tokens give other scores" grep -q 'warning: the key-value cache changes the scores of token 4 by' "$DIR/said"

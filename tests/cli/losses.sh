@@ -131,7 +131,7 @@ check "no batch-norm, nothing said" test "$("$dpexec" models/mlp.onnx --data tes
 
 refused 2 "depends on parameters" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight total
 refused 2 "no output 'weights'" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" output:loss --loss-weight weights
-refused 2 "--loss-weight goes with --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
+refused 2 "--loss-weight needs --loss output:NAME" "$dpexec" $here/open.onnx "${common[@]}" "${scores[@]}" --loss-weight sum
 
 refused 2 "--loss-weight sum does not go with --loss outputs" "$dpexec" $here/own_loss.onnx "${common[@]}" "${own[@]}" outputs --loss-weight sum
 refused 2 "no output contains 'loss'; the model has 'scores'" "$dpexec" $here/open.onnx "${common[@]}" --data $here/data.npz --loss outputs

@@ -258,9 +258,9 @@ refused 2 "--metric auc: expected a whole number from 2 to 1048576, found '10485
 arguments logits bce-logits "f1" --threshold=1
 refused 2 "--threshold: expected a probability between 0 and 1, found '1'" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments plain cross-entropy "f1" --threshold=0.3
-refused 2 "--threshold goes with a binary loss" "$dpexec" eval "${args[@]}" --data $here/plain.npz
+refused 2 "--threshold needs a binary loss" "$dpexec" eval "${args[@]}" --data $here/plain.npz
 arguments logits bce-logits "f1" --ignore-index=0
-refused 2 "--ignore-index goes with a loss of class numbers" "$dpexec" eval "${args[@]}" --data $here/logits.npz
+refused 2 "--ignore-index needs a loss of class numbers" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 arguments logits bce-logits "auc" --threshold=0.3
 refused 2 "--metric auc does not have: --threshold" "$dpexec" eval "${args[@]}" --data $here/logits.npz
 

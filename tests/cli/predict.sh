@@ -104,7 +104,7 @@ for p in model.metadata_props:
         p.value = '{"fitted":'
 onnx.save(model, sys.argv[2])
 PY
-refused 1 "damaged.onnx: its metadata 'data.json' is not what training fitted" "$dpexec" run "$DIR/damaged.onnx" "$DIR/flat" --threads 1
+refused 1 "damaged.onnx: its metadata 'data.json' is not the preprocessing that training fitted" "$dpexec" run "$DIR/damaged.onnx" "$DIR/flat" --threads 1
 
 # Trained again on other data, the metadata are those of the other data.
 check "again" "$dpexec" train "$best" --data tests/oracle/data/images32.npz "${flags[@]}" --head 10 --steps 1 --out "$DIR/again"

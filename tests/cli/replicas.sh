@@ -61,7 +61,7 @@ export DPEXEC_CUDA_PLUGIN=$build/libdpexec_cudasim.so DPEXEC_CACHE_DIR= DPEXEC_S
 mlp=(models/mlp.onnx --data "$data/digits.npz" --loss cross-entropy --batch-size 10 --steps 5 --clip-norm 1 --threads 1 --quiet --replicas 4)
 for n in 1 2 3 4; do run "$DIR/cuda$n" "${mlp[@]}" --devices "cuda*$n" --reproducible; done
 for n in 2 3 4; do check "the bytes of 1 and $n GPUs" same_run "$DIR/cuda1" "$DIR/cuda$n"; done
-refused 2 '--tune chooses algorithms by measuring' "$dpexec" "${mlp[@]}" --devices cuda --reproducible --tune
+refused 2 '--reproducible does not go with --tune, which measures algorithms' "$dpexec" "${mlp[@]}" --devices cuda --reproducible --tune
 says "added in the library's order" "$dpexec" "${mlp[@]/--quiet/--debug}" --devices 'cuda*3'
 unset DPEXEC_CUDA_PLUGIN
 

@@ -123,7 +123,7 @@ refused 2 "--group 'generator.*' matches no parameter that is trained" "${floats
 
 refused 2 "--turns: every parameter that is trained needs a group with a loss of its own; these have none: 'generator.fc.weight'" \
     "${floats[@]}" --steps 1 --group "$d" --turns
-refused 2 "--turns is for groups with a loss of their own" "${floats[@]}" --steps 1 --turns
+refused 2 "--turns needs groups with a loss of their own" "${floats[@]}" --steps 1 --turns
 
 # A clip of all is one of each player's gradients, where a loop calls clip_grad_norm_ before each optimizer's step; also where the players' parameters
 # are several groups, of which one clips by itself.

@@ -111,7 +111,7 @@ for by in RANK=1,WORLD_SIZE=2,MASTER_ADDR=127.0.0.1,MASTER_PORT=$port OMPI_COMM_
     says 'rank 1: nothing to do: rank 0 runs dpexec eval' env ${by//,/ } "$dpexec" eval "${alone[@]}"
 done
 check 'one evaluation of two processes' test "$("$dpexec" launch -n 2 -- eval "${alone[@]}" 2>/dev/null | grep -c eval_loss)" = 1
-refused 2 'srun started 4 processes: --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
+refused 2 'srun started 4 processes: connect them with --rendezvous' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_STEP_NUM_TASKS: expected a whole number' env SLURM_STEP_NUM_TASKS=4x SLURM_PROCID=0 "$dpexec" "${mlp[@]}"
 refused 2 'SLURM_PROCID: expected a whole number' env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID= "$dpexec" "${mlp[@]}"
 for variable in SLURM_STEP_NUM_TASKS=4,SLURM_PROCID=1 OMPI_COMM_WORLD_SIZE=2,OMPI_COMM_WORLD_RANK=0; do

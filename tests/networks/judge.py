@@ -11,7 +11,7 @@ from onnx import numpy_helper
 EXACT, CLOSE = 1e-10, 1e-6      # of the first step's loss where few steps can be compared; of all losses
 MOVED = 1e-4                    # of what training changed of a parameter
 WARNING = "warning: the exporter: "     # how dpexec names what an exporter has lost (docs/guide/export.md)
-GUESSED = "--freeze keeps them as they are"    # what it trains though it may be no parameter, by name
+GUESSED = "--freeze keeps them fixed"    # what it trains though it may be no parameter, by name
 GENERAL = "it is known to"              # and what it says of an exporter whose losses leave no trace
 
 

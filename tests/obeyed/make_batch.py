@@ -240,7 +240,7 @@ for n in ['tuples','tuples_parts']:
 L=run(m2,[0]*4,lambda m,b:F.cross_entropy(m(T64(x),T64(pair)),T64(y)),.3)
 flags=['--loss','cross-entropy','--steps','4','--lr','0.3','--batch-size']
 save('tuples',[*flags,'9'],L,dict(x=x,pair=pair,target=y))
-refuse('tuples_parts',[*flags,'3'],"input 'pair' tells the samples apart",dict(x=x,pair=pair,target=y))
+refuse('tuples_parts',[*flags,'3'],"input 'pair' refers to samples by position",dict(x=x,pair=pair,target=y))
 # the same where the node reads the input itself, whose numbers are looked at before a step
 h=onnx.helper
 nodes=[h.make_node('MatMul',['x','w'],['h']),h.make_node('GatherND',['h','pair'],['p']),h.make_node('ReduceMean',['p'],['pm'],axes=[0],keepdims=1),

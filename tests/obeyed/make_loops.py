@@ -163,7 +163,7 @@ if __name__ == "__main__":
     for how, mode, more in [("legacy", "sum", {}), ("plain", "mean", {}), ("optimized", "max", {}), ("optimized", "mean", {"padding_idx": 3})]:
         name = f"loop_offsets_{mode}_{how}" + ("_padded" if more else "")
         make(name, Offsets(mode, **more), {"x": rows, "offsets": offsets}, ends, how, samples=6, batch=6)
-    make("loop_offsets_parts", Offsets("sum"), {"x": rows, "offsets": offsets}, ends, "legacy", samples=6, refused="input 'x' tells the samples apart")
+    make("loop_offsets_parts", Offsets("sum"), {"x": rows, "offsets": offsets}, ends, "legacy", samples=6, refused="input 'x' refers to samples by position")
     make("loop_offsets_falling", Offsets("sum"), {"x": rows, "offsets": np.array([0, 9, 3, 3, 12, 18])}, ends, "legacy", samples=6, batch=6,
          refused="index 25 (number 2) is outside of an axis of 24 elements")
     last = np.append(offsets, 23)

@@ -189,10 +189,10 @@ static void test_wrong_options(void)
     Partition p;
 
     CHECK_FAILS(
-        E_INVALID, "'nothing'",
+        E_INVALID, "--batch-input nothing: the model has no such input",
         partition_decide(
             &p, g, &(BuildOptions){ .batch = &(BatchOptions){ .batch_input = missing, .n_batch_input = 1 } }, a, NULL));
-    CHECK_FAILS(E_INVALID, "axis 2 of rank 2",
+    CHECK_FAILS(E_INVALID, "--batch-input x:2: the input has rank 2",
                 partition_decide(&p, g,
                                  &(BuildOptions){ .batch = &(BatchOptions){ .batch_input = deep, .n_batch_input = 1 } },
                                  a, NULL));
@@ -243,9 +243,9 @@ static void test_wrong_devices(void)
             (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 2, .devices = 2, .device_of_replica = first } });
     refused("4 samples in groups of 1: more groups than the 3 replicas", g,
             (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 3, .devices = 1, .samples_each = 1 } });
-    refused("6 replicas on 2 devices: expected 1, 2, 4, 8 ... on each", g,
+    refused("6 replicas on 2 devices: expected 1, 2, 4, 8 ... replicas on each", g,
             (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 6, .world = 2 } });
-    refused("3 replicas on 2 devices: expected 1, 2, 4, 8 ... on each", g,
+    refused("3 replicas on 2 devices: expected 1, 2, 4, 8 ... replicas on each", g,
             (BuildOptions){ .replicas = &(ReplicaOptions){ .replicas = 3, .world = 2 } });
     refused("--output-device 1: expected one of 1 device, counted from 0, or host", g,
             (BuildOptions){ .outputs = &(OutputOptions){ .output_device = 1 } });

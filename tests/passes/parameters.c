@@ -699,7 +699,7 @@ static void test_summary(void)
     CHECK_STR("trains 16 parameters in 1 tensor; 5 constants are fixed", text);
     check_notes(
         r, NOTE_GUESS,
-        (const char *const[]){ "need not be: 'pos'; --freeze", "may be: 'waves', 'encoder.pe'; --train", NULL });
+        (const char *const[]){ "guessed to be parameters: 'pos'; --freeze", "guessed to be constants: 'waves', 'encoder.pe'; --train", NULL });
     report_free(r);
 }
 

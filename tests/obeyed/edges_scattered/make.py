@@ -44,4 +44,4 @@ flags = ["--loss", "cross-entropy", "--steps", str(STEPS), "--lr", str(LR), "--b
     {"model": "model.onnx", "data": "data.npz", "flags": [*flags, "6"], "losses": losses, "source": "PyTorch in float64 (make.py)"}, indent=1) + "\n")
 (HERE.parent / "edges_scattered_parts/expected.json").write_text(json.dumps(
     {"model": "../edges_scattered/model.onnx", "data": "../edges_scattered/data.npz", "flags": [*flags, "3"],
-     "refused": "input 'edges' tells the samples apart", "source": "../edges_scattered/make.py"}, indent=1) + "\n")
+     "refused": "input 'edges' refers to samples by position", "source": "../edges_scattered/make.py"}, indent=1) + "\n")
