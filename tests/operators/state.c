@@ -282,6 +282,7 @@ static void test_refused(void)
     REFUSE("state_inputs 0x2", op.parameter_inputs = 2);
     REFUSE("state_outputs is 0", op.state_outputs = 0);
     REFUSE("state_outputs is 1, expected 2 outputs", op.state_inputs = 6);
+    REFUSE("state_outputs is 1, expected 2 outputs", op.state_inputs = 3);
     REFUSE("state_outputs is 1", op.min_outputs = 2);
     REFUSE("its state carries samples", op.sample_outputs = 3);
     REFUSE("its state carries samples", op.sample_inputs = 0);

@@ -697,9 +697,9 @@ static void test_summary(void)
 
     report_summary(text, r);
     CHECK_STR("trains 16 parameters in 1 tensor; 5 constants are fixed", text);
-    check_notes(
-        r, NOTE_GUESS,
-        (const char *const[]){ "guessed to be parameters: 'pos'; --freeze", "guessed to be constants: 'waves', 'encoder.pe'; --train", NULL });
+    check_notes(r, NOTE_GUESS,
+                (const char *const[]){ "guessed to be parameters: 'pos'; --freeze",
+                                       "guessed to be constants: 'waves', 'encoder.pe'; --train", NULL });
     report_free(r);
 }
 
