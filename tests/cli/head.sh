@@ -103,6 +103,6 @@ done
 refused 2 "--head: expected a number of outputs from 1 to 100000000, or NAME=N, found '0'" "$dpexec" train "${net[@]}" --head 0
 refused 2 "found 'fc'" "$dpexec" train "${net[@]}" --head fc
 refused 2 "found '=3'" "$dpexec" train "${net[@]}" --head =3
-refused 2 "has this name; the last weights are 'fc.weight', 'body.weight'" "$dpexec" train "${net[@]}" --head classifier=3
+refused 2 "has this name; the last weights are 'fc.weight', 'body.weight'" "$dpexec" train "${net[@]}" --head classifier=10
 refused 2 "the model has no output of --logits nothing" "$dpexec" train "${net[@]}" --head 3 --logits nothing
 finish
