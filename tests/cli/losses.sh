@@ -181,7 +181,7 @@ END
 applied() { "$graph_transform" "$DIR/$1.onnx" --batch-size 4 --loss "$2" --report -o "$DIR/$1.txt" 2>&1; }
 check "softmax, twice" grep -q "p: is the result of Softmax .*, but --loss cross-entropy applies Softmax again: expected the scores before" \
     <(applied softmax cross-entropy)
-check "sigmoid, twice" grep -q "and --loss bce-logits applies Sigmoid again" <(applied sigmoid bce-logits)
+check "sigmoid, twice" grep -q "but --loss bce-logits applies Sigmoid again" <(applied sigmoid bce-logits)
 for once in "softmax nll" "log cross-entropy" "scores bce-logits" "sigmoid cross-entropy"; do
     # shellcheck disable=SC2086     # two words
     check "once: $once" sh -c '! grep -q again' <<<"$(applied $once)"
