@@ -339,7 +339,7 @@ rm -r "$DIR/recursive" "$DIR/nested"
 for bomb in "$DIR"/bomb_*; do
     rm -rf "$bomb/test_data_set_0/output_0.pb"
     for how in "" --interpreter; do
-        expect 1 "--plan-memory allows: of 100.000 MB" "$bomb" --plan-memory 100M --timeout 300 $how
+        expect 1 "--plan-memory allows: 100.000 MB allowed" "$bomb" --plan-memory 100M --timeout 300 $how
     done
     rm -r "$bomb"
 done

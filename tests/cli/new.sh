@@ -73,9 +73,9 @@ refused 2 "new: there is no network 'resnet15': did you mean resnet18?" "$dpexec
 refused 2 "new: -o FILE.onnx is missing" "$dpexec" new cnn
 refused 2 "new: mlp: --inputs N is missing" "$dpexec" new mlp --classes 3 -o "$DIR/no.onnx"
 refused 2 "new: mlp: give --classes N for classification, or --outputs N for regression" "$dpexec" new mlp --inputs 3 -o "$DIR/no.onnx"
-refused 2 "numbers, not both" "$dpexec" new mlp --inputs 3 --classes 3 --outputs 1 -o "$DIR/no.onnx"
+refused 2 "for regression, not both" "$dpexec" new mlp --inputs 3 --classes 3 --outputs 1 -o "$DIR/no.onnx"
 refused 2 "new: lstm: give --inputs N for sequences of numbers, or --vocab N for sequences of tokens" "$dpexec" new lstm --classes 3 -o "$DIR/no.onnx"
-refused 2 "new: mlp: it has no --heads; it takes --inputs, --classes, --outputs, --layers, --width, --dropout" \
+refused 2 "new: mlp: the network has no --heads; it takes --inputs, --classes, --outputs, --layers, --width, --dropout" \
     "$dpexec" "${mlp[@]}" --heads 3 -o "$DIR/no.onnx"
 refused 2 "new: gpt: --width 128 is not divisible by --heads 3" "$dpexec" new gpt --heads 3 -o "$DIR/no.onnx"
 refused 2 "new: vit: --size 224 is not divisible by --patch 15" "$dpexec" new vit --patch 15 -o "$DIR/no.onnx"

@@ -106,7 +106,9 @@ check "with its operators" grep -q '>Cast, Cast, Add, Pow, .* … 14 in all<' "$
 check "a U-Net" "$dpexec" new unet --layers 2 --width 8 --size 64 --quiet -o "$DIR/unet.onnx"
 check "its picture" "$graph_transform" "$DIR/unet.onnx" --batch-size 2 --loss cross-entropy -o "$DIR/unet.svg"
 check "names that differ in a number are a span" grep -q '>double_conv.0 … 5<' "$DIR/unet.svg"
-check "no bar where there is next to nothing to compute" test "$(sed -n '/>criterion</,/>backward</p' "$DIR/unet.svg" | grep -c 'class="heat"')" = 0
+check "a picture of a small network" "$graph_transform" models/mlp.onnx --batch-size 1 --loss cross-entropy -o "$DIR/mlp.svg"
+check "no bar where there is next to nothing to compute" test "$(sed -n '/>criterion</,/>backward</p' "$DIR/mlp.svg" | grep -c 'class="heat"')" = 0
+check "bars where there is more" grep -q 'class="heat"' "$DIR/mlp.svg"
 shown=$(sed -n 's/^    graph-transform \(.* -o step.svg\)$/\1/p' docs/reference/report.md)
 (cd "$DIR" && mkdir models && cp fashion_cnn.onnx models && eval "$graph_transform $shown")
 check "the picture of docs/reference/report.md is what its command draws" cmp "$DIR/step.svg" docs/reference/fashion_cnn.svg

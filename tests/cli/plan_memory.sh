@@ -26,7 +26,7 @@ refused 1 "$says" "$dpexec" run "$DIR/folds.onnx" --input "x=$DIR/x.npy" --plan-
 refused 1 "$says" "$dpexec" run "$DIR/folds.onnx" --input "x=$DIR/x.npy" --plan-memory 100000k --out "$DIR/out"
 check "within a GB" "$graph_transform" "$DIR/folds.onnx" --batch-size 1 --plan-memory 1G --until fold-constants -o "$DIR/folds.onnx.onnx"
 # What kernels prepare for a shape: a place for each of 2^29 products.
-refused 1 "of 1.000 GB" "$dpexec" run "$DIR/batches.onnx" --input "x=$DIR/x.npy" --batch-size 536870912 --plan-memory 1G --dry-run \
+refused 1 "1.000 GB allowed" "$dpexec" run "$DIR/batches.onnx" --input "x=$DIR/x.npy" --batch-size 536870912 --plan-memory 1G --dry-run \
     --out "$DIR/out"
 check "the flag is named" grep -q "planning needs more memory than --plan-memory allows" "$DIR/refused.err"
 train=("$dpexec" models/mlp.onnx --data tests/oracle/data/digits.npz --loss cross-entropy --steps 1 --threads 1)

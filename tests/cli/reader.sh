@@ -209,7 +209,7 @@ refused 1 "rank 2: --data $DIR/bad_label: sample 17: the label is 12, not one of
     "$dpexec" launch -n 3 -- "${mlp[@]}" --data "$DIR/bad_label" --batch-size 10 --no-shuffle --out "$DIR/label"
 check "the others name it" grep -qE "rank [01]: .*rank 2 of 3: element 7 of input 'target' is 12" "$DIR/refused.err"
 # And row 40 is in the last third of the file.
-refused 2 "row 40 holds 2.5" "$dpexec" launch -n 3 -- "${mlp[@]}" --data "$DIR/fraction" --batch-size 10 --out "$DIR/row"
-check "the others name its rank" grep -qE "rank 0: .*rank 2 of 3: .*row 40 holds 2.5" "$DIR/refused.err"
+refused 2 "cannot hold the value of row 40, 2.5" "$dpexec" launch -n 3 -- "${mlp[@]}" --data "$DIR/fraction" --batch-size 10 --out "$DIR/row"
+check "the others name its rank" grep -qE "rank 0: .*rank 2 of 3: .*value of row 40, 2.5" "$DIR/refused.err"
 refused 2 "rank 1 has --data of digest" "$dpexec" launch -n 2 -- "${mlp[@]}" --data "$DIR/{rank}" --batch-size 10
 finish

@@ -25,7 +25,7 @@ evaluations() { grep -o '"step":[0-9]*,"eval_loss":[^,}]*' "$1/metrics.jsonl" | 
 check "a run" "${train[@]}" --steps 6 --val "$DIR/val.npz" --out "$run"
 cp "$run/metrics.jsonl" "$DIR/whole.jsonl"
 before=$(evaluations "$run")
-refused 2 "bad.npz" "${train[@]}" --steps 9 --val "$DIR/bad.npz" --resume "$run"
+refused 1 "bad.npz: sample 199: the label is 77" "${train[@]}" --steps 9 --val "$DIR/bad.npz" --resume "$run"
 check "its line stays when it cannot be repeated" test "$(evaluations "$run")" = "$before"
 check "and all lines before it" cmp "$run/metrics.jsonl" "$DIR/whole.jsonl"
 "$dpexec" models/mlp.onnx --data "$DIR/train.npz" --loss cross-entropy --batch-size 10 --threads 1 --eval-every 3 --checkpoint-every 3 \

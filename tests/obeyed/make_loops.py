@@ -165,7 +165,7 @@ if __name__ == "__main__":
         make(name, Offsets(mode, **more), {"x": rows, "offsets": offsets}, ends, how, samples=6, batch=6)
     make("loop_offsets_parts", Offsets("sum"), {"x": rows, "offsets": offsets}, ends, "legacy", samples=6, refused="input 'x' refers to samples by position")
     make("loop_offsets_falling", Offsets("sum"), {"x": rows, "offsets": np.array([0, 9, 3, 3, 12, 18])}, ends, "legacy", samples=6, batch=6,
-         refused="index 25 (number 2) is outside of an axis of 24 elements")
+         refused="index 25 (element 2) is outside of an axis of 24 elements")
     last = np.append(offsets, 23)
     make("loop_offsets_last", Offsets("sum", include_last_offset=True), {"x": rows, "offsets": last}, ends, "legacy", samples=6, batch=6,
          refused=LAST)

@@ -61,8 +61,8 @@ Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
 
     if (trains && log && !log->quiet && !args_has(a, "resume") && dpx_target(a->options) == DPX_TARGET_CLASSES)
         note_labels(f, a, log);
-    if (!f->world && !named && dpx_target(a->options) == DPX_TARGET_CLASSES && feed_scores(f, a, NULL))
-        return feed_check_labels(f, a, feed_scores(f, a, NULL));
+    if (!f->world && !named && dpx_target(a->options) == DPX_TARGET_CLASSES && feed_scores(f, a, NULL) > 1)
+        return feed_check_labels(f, a, feed_scores(f, a, NULL)); /* the loss refuses one score, and says why */
     if (!scores || named == scores)
         return ST_OK;
     if (trains)

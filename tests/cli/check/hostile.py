@@ -36,7 +36,7 @@ def ints(*v):
 
 
 def indices(i):
-    words = f"index {i} (number %d) is outside of an axis of 3 elements"
+    words = f"index {i} (element %d) is outside of an axis of 3 elements"
     refused(f"Gather {i}", f"Gather_0 (output 'y'): {words % 1}", "Gather", [x, ints(0, i)])
     refused(f"GatherElements {i}", f"GatherElements_0 (output 'y'): {words % 1}", "GatherElements", [x, ints(0, i, 0, 0).reshape(1, 4)], axis=0)
     refused(f"GatherND {i}", f"GatherND_0 (output 'y'): {words % 1}", "GatherND", [x, ints(0, i).reshape(2, 1)])
