@@ -8,12 +8,15 @@
 
 enum { MAX_SHAPE = 32 };
 
-/* Is there a node with a count of operations (a product or convolution) among those not computed yet? */
+/* Is there a product or convolution among the nodes not computed yet?  To move or sum elements needs no program. */
 static bool is_worth_it(const Importer *im)
 {
-    for (uint32_t i = im->run->n_read; i < im->g->n_node; i++)
-        if (im->g->node[i]->op && im->g->node[i]->op->flops)
+    for (uint32_t i = im->run->n_read; i < im->g->n_node; i++) {
+        const OpDef *op = im->g->node[i]->op;
+
+        if (op && op->flops && op->flops != op_flops_none && op->flops != op_flops_input)
             return true;
+    }
     return false;
 }
 
