@@ -207,7 +207,7 @@ def memory(folder, peak):
     page, = Page(f"{folder}/report.html").runs()
     most = int(pathlib.Path(peak).read_text())
     assert .9 * most <= page["memory"]["process"] <= most, (page["memory"], most)
-    number, unit = re.search(r"a step takes ([0-9.]+) (\w+)", pathlib.Path(f"{folder}/log.txt").read_text()).groups()
+    number, unit = re.search(r"a step needs ([0-9.]+) (\w+)", pathlib.Path(f"{folder}/log.txt").read_text()).groups()
     assert near(page["memory"]["step"], float(number) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit), 1), page["memory"]
 
 
