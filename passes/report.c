@@ -126,11 +126,14 @@ static int64_t report_bytes_of(const Graph *g, ValueId v)
 
 int64_t node_flops(const Graph *g, const Node *n)
 {
-    int64_t numel = n->n_out && has_value(n->out[0]) ? shape_numel(value(g, n->out[0])->shape) : 0;
+    const bool reads = n->op->flops_of == FLOPS_OF_INPUT;
+    const Value *of = reads ? in_value(g, n, 0) : n->n_out && has_value(n->out[0]) ? value(g, n->out[0]) : NULL;
 
     if (n->op->flops)
         return n->op->flops(g, n);
-    return op_only_moves(n->op) || numel < 0 ? 0 : numel;
+    if (op_only_moves(n->op) || n->op->flops_of == FLOPS_OF_NOTHING || !of || !shape_known(of->shape))
+        return 0;
+    return shape_numel(of->shape);
 }
 
 static Status make_loads(Report *r, const Graph *g)

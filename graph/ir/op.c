@@ -25,19 +25,6 @@ const OpDef *op_find(const char *domain, const char *name)
                : NULL;
 }
 
-int64_t op_flops_none(const Graph *g, const Node *n)
-{
-    (void)g, (void)n;
-    return 0;
-}
-
-int64_t op_flops_input(const Graph *g, const Node *n)
-{
-    const Shape *s = in_value(g, n, 0)->shape;
-
-    return shape_known(s) ? shape_numel(s) : 0;
-}
-
 const OpDef *operator_find(const OperatorList *list, const char *domain, const char *name)
 {
     for (int i = 0; list && i < list->n; i++)

@@ -97,6 +97,9 @@ enum {
     BLOCKS_OWN   /* the rule handles blocks itself */
 };
 
+/* What an operator without OpDef.flops computes an operation for: each element of output 0, of input 0, or nothing. */
+enum { FLOPS_OF_OUTPUT, FLOPS_OF_INPUT, FLOPS_OF_NOTHING };
+
 /* The part that a node plays in a branch that data decide (graph/ops/branch.c). */
 enum {
     BRANCH_NONE,
@@ -218,9 +221,10 @@ struct OpDef {
     /* How placements B / S(axis) / P / L pass from inputs to outputs; types and shapes of all inputs are known.  NULL:
      * place_all_b. */
     Status (*place)(Placement *);
-    /* Optional: floating-point operations, 2 for each multiply-add.  NULL: none where the operator only moves elements
-     * (op_only_moves), else one for each element of output 0. */
+    /* Optional: floating-point operations, 2 for each multiply-add; products and convolutions have it, for which it is
+     * worth to compile a program.  NULL: by `flops_of`, and none where the operator only moves elements. */
     int64_t (*flops)(const Graph *, const Node *);
+    uint8_t flops_of; /* FLOPS_OF_ */
     /* Optional: the matrix at input i by which a layer multiplies what comes from the layer before.  NULL: there is
      * none. */
     MatrixKind (*matrix_in)(const Node *, int i);
@@ -279,10 +283,6 @@ static inline bool op_only_moves(const OpDef *op)
 {
     return op->same || op->moves || op->flags & (OPF_VIEW | OPF_TRANSFER | OPF_SHAPE_ONLY);
 }
-
-/* OpDef.flops: none; one for each element of input 0. */
-int64_t op_flops_none(const Graph *g, const Node *n);
-int64_t op_flops_input(const Graph *g, const Node *n);
 
 static inline int op_oldest(const OpDef *op) { return op->from ? op->from : op->since; }
 

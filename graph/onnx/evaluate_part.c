@@ -8,15 +8,12 @@
 
 enum { MAX_SHAPE = 32 };
 
-/* Is there a product or convolution among the nodes not computed yet?  To move or sum elements needs no program. */
+/* Is there a product or convolution among the nodes not computed yet? */
 static bool is_worth_it(const Importer *im)
 {
-    for (uint32_t i = im->run->n_read; i < im->g->n_node; i++) {
-        const OpDef *op = im->g->node[i]->op;
-
-        if (op && op->flops && op->flops != op_flops_none && op->flops != op_flops_input)
+    for (uint32_t i = im->run->n_read; i < im->g->n_node; i++)
+        if (im->g->node[i]->op && im->g->node[i]->op->flops)
             return true;
-    }
     return false;
 }
 

@@ -129,7 +129,7 @@ static int64_t view_of_scatter(const Graph *g, const Node *n, int o)
     return at;
 }
 
-DEFINE_OP(Scatter, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+DEFINE_OP(Scatter, .flops_of = FLOPS_OF_NOTHING, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = -1, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },
@@ -156,8 +156,8 @@ static int64_t view_of_broadcast(const Graph *g, const Node *n, int o)
     return 0;
 }
 
-DEFINE_OP(Broadcast, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
-          .out_max = -1, .flags = OPF_COLLECTIVE,
+DEFINE_OP(Broadcast, .flops_of = FLOPS_OF_NOTHING, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1,
+          .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES }, { 0 } },
           .infer = infer_broadcast_op, .view_of = view_of_broadcast, .doc = "the input on every device");
 
@@ -249,8 +249,8 @@ static Status infer_all_gather(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(AllGather, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
-          .out_max = -1, .flags = OPF_COLLECTIVE,
+DEFINE_OP(AllGather, .flops_of = FLOPS_OF_NOTHING, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1,
+          .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "tensors", A_INT, .i = 1, .range = R_POSITIVE },
                                        { "devices", A_INTS, .rule = ATTR_REQUIRED, .range = R_DEVICES },
@@ -279,8 +279,8 @@ static Status infer_all_to_all(Graph *g, Node *n)
     return set_pieces(g, n, in_value(g, n, 0)->dtype, &whole, (int)cut, 0, n->n_out);
 }
 
-DEFINE_OP(AllToAll, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1, .out_min = 1,
-          .out_max = -1, .flags = OPF_COLLECTIVE,
+DEFINE_OP(AllToAll, .flops_of = FLOPS_OF_NOTHING, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = -1,
+          .out_min = 1, .out_max = -1, .flags = OPF_COLLECTIVE,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                        { "cut", A_INT, .rule = ATTR_REQUIRED, .range = R_AXIS },
                                        { "counts", A_INTS, .rule = ATTR_REQUIRED, .range = R_COUNTS },

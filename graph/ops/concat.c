@@ -393,7 +393,7 @@ static Status standard_slice_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(SliceGrad, .flops = op_flops_none, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4,
+DEFINE_OP(SliceGrad, .flops_of = FLOPS_OF_NOTHING, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 4,
           .in_max = 6, .out_min = 1, .out_max = 1, .shape_in = 2, .infer = infer_slice_grad,
           .standard = standard_slice_grad, .grad = grad_slice_grad, .place = place_slice_grad,
           .doc = "zeros of a shape with dy at the slice; inputs dy, shape, starts, ends, axes, steps");

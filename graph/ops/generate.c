@@ -52,7 +52,7 @@ static Status infer_constant(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(Constant, .flops = op_flops_none, .since = 13, .from = 12, .in_min = 0, .in_max = 0, .out_min = 1,
+DEFINE_OP(Constant, .flops_of = FLOPS_OF_NOTHING, .since = 13, .from = 12, .in_min = 0, .in_max = 0, .out_min = 1,
           .out_max = 1, .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .rule = ATTR_REQUIRED }, { 0 } },
           .import = import_constant, .infer = infer_constant, .grad = grad_none, .place = place_all_b,
           .doc = "a tensor written in the model");
@@ -92,8 +92,8 @@ static Status infer_constant_of_shape(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(ConstantOfShape, .flops = op_flops_none, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .shape_in = 1, .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } },
+DEFINE_OP(ConstantOfShape, .flops_of = FLOPS_OF_NOTHING, .since = 9, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .shape_in = 1, .attrs = (const AttrDecl[]){ { "value", A_TENSOR, .s = NULL }, { 0 } },
           .import = import_constant_of_shape, .infer = infer_constant_of_shape, .grad = grad_none, .place = place_all_b,
           .doc = "a tensor full of one value (0)");
 

@@ -225,7 +225,7 @@ static Status standard_gather_grad(Graph *g, Node *n)
 }
 
 DEFINE_OP(
-    GatherGrad, .flops = op_flops_input, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2,
+    GatherGrad, .flops_of = FLOPS_OF_INPUT, .blocks = BLOCKS_PASS, .domain = "dpexec", .since = 1, .in_min = 2,
     .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64,
     .attrs = (const AttrDecl[]){ { "axis", A_INT, .range = R_AXIS },
                                  { "dim", A_INT, .rule = ATTR_REQUIRED, .range = R_NATURAL },
@@ -557,7 +557,7 @@ static Status standard_gather_nd_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(GatherNDGrad, .flops = op_flops_input, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3, .out_min = 1,
-          .out_max = 1, .shape_in = 3, .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr,
+DEFINE_OP(GatherNDGrad, .flops_of = FLOPS_OF_INPUT, .domain = "dpexec", .since = 1, .in_min = 3, .in_max = 3,
+          .out_min = 1, .out_max = 1, .shape_in = 3, .dtypes = DTYPES_F32_F64, .attrs = batch_dims_attr,
           .infer = infer_gather_nd_grad, .standard = standard_gather_nd_grad, .place = place_gather_nd_grad,
           .doc = "gradient of GatherND: slices of dy added at their indices into zeros; inputs dy, indices, shape");

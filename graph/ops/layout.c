@@ -285,7 +285,7 @@ static Status place_pad(Placement *p)
 static const AttrDecl pad_attrs[] = { { "mode", A_STRING, .s = "constant", .words = "constant reflect edge wrap" },
                                       { 0 } };
 
-DEFINE_OP(Pad, .flops = op_flops_none, .picks = 5, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18,
+DEFINE_OP(Pad, .flops_of = FLOPS_OF_NOTHING, .picks = 5, .tunable_in = 4, .layout = LAYOUT_ANY, .since = 19, .from = 18,
           .in_min = 2, .in_max = 4, .out_min = 1, .out_max = 1, .attrs = pad_attrs, .import = import_pad,
           .respell = respell_pad, .infer = infer_pad, .grad = grad_pad, .place = place_pad,
           .doc = "elements added around, or cut off");
@@ -334,7 +334,7 @@ static Status standard_pad_grad(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(PadGrad, .flops = op_flops_input, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2,
+DEFINE_OP(PadGrad, .flops_of = FLOPS_OF_INPUT, .layout = LAYOUT_ANY, .domain = "dpexec", .since = 1, .in_min = 2,
           .in_max = 2, .out_min = 1, .out_max = 1, .dtypes = DTYPES_F32_F64, .attrs = pad_attrs,
           .infer = infer_pad_grad, .standard = standard_pad_grad, .place = place_pad,
           .doc = "gradient of Pad that repeats x: dx[source(i)] += dy[i]; inputs dy, pads");

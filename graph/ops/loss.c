@@ -406,7 +406,9 @@ static const struct ElementKind *element_kind(const Node *n)
 
 static int64_t element_loss_flops(const Graph *g, const Node *n)
 {
-    return element_kind(n)->flops * op_flops_input(g, n);
+    const Shape *x = in_value(g, n, 0)->shape;
+
+    return shape_known(x) ? element_kind(n)->flops * shape_numel(x) : 0;
 }
 
 static int64_t element_loss_grad_flops(const Graph *g, const Node *n)

@@ -295,7 +295,7 @@ static const AttrDecl attrs_sum[] = { { "keepdims", A_INT, .i = 1 },
 
 #define REDUCTION(version, first, types)                                                                        \
     .blocks = BLOCKS_PASS, .layout = LAYOUT_ANY, .since = (version), .from = (first), .in_min = 1, .in_max = 2, \
-    .out_min = 1, .out_max = 1, .dtypes = (types), .flops = op_flops_input, .import = reduce_import,            \
+    .out_min = 1, .out_max = 1, .dtypes = (types), .flops_of = FLOPS_OF_INPUT, .import = reduce_import,         \
     .respell = reduce_respell
 #define REDUCE(version, first, types) REDUCTION(version, first, types), .attrs = attrs, .infer = reduce_infer
 

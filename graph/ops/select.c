@@ -77,7 +77,7 @@ static int64_t index_range_one_hot(const Graph *g, const Node *n, int i)
     return i == 0 && depth ? tensor_int(depth, 0) : -1;
 }
 
-DEFINE_OP(OneHot, .flops = op_flops_none, .tunable_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3,
+DEFINE_OP(OneHot, .flops_of = FLOPS_OF_NOTHING, .tunable_in = 4, .since = 11, .from = 9, .in_min = 3, .in_max = 3,
           .out_min = 1, .out_max = 1, .dtypes = DTYPES_ALL,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = -1, .range = R_AXIS }, { 0 } }, .infer = infer_one_hot,
           .grad = grad_one_hot, .place = place_one_hot, .index_range = index_range_one_hot, .index_misses = true,
@@ -99,8 +99,8 @@ static Status infer_non_zero(Graph *g, Node *n)
     return ST_OK;
 }
 
-DEFINE_OP(NonZero, .flops = op_flops_none, .since = 13, .from = 9, .in_min = 1, .in_max = 1, .out_min = 1, .out_max = 1,
-          .flags = OPF_DYNAMIC, .infer = infer_non_zero, .grad = grad_none,
+DEFINE_OP(NonZero, .flops_of = FLOPS_OF_NOTHING, .since = 13, .from = 9, .in_min = 1, .in_max = 1, .out_min = 1,
+          .out_max = 1, .flags = OPF_DYNAMIC, .infer = infer_non_zero, .grad = grad_none,
           .doc = "the indices of elements that are not zero, [rank, count]");
 
 /* ---- Compress ---- */
@@ -157,7 +157,7 @@ static Status lower_compress(Graph *g, Node *n)
     return g->status;
 }
 
-DEFINE_OP(Compress, .flops = op_flops_none, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min = 1,
+DEFINE_OP(Compress, .flops_of = FLOPS_OF_NOTHING, .since = 11, .from = 9, .in_min = 2, .in_max = 2, .out_min = 1,
           .out_max = 1, .flags = OPF_DYNAMIC,
           .attrs = (const AttrDecl[]){ { "axis", A_INT, .i = NO_AXIS, .range = R_AXIS }, { 0 } },
           .infer = infer_compress, .lower = lower_compress,
@@ -190,7 +190,7 @@ static Status place_trilu(Placement *p)
     return place_moved(p, to, "it cuts a triangle across the batch");
 }
 
-DEFINE_OP(Trilu, .flops = op_flops_none, .since = 14, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1,
+DEFINE_OP(Trilu, .flops_of = FLOPS_OF_NOTHING, .since = 14, .in_min = 1, .in_max = 2, .out_min = 1, .out_max = 1,
           .inplace = { 1 }, .attrs = (const AttrDecl[]){ { "upper", A_INT, .i = 1 }, { 0 } }, .infer = infer_trilu,
           .grad = grad_trilu, .place = place_trilu, .doc = "the upper or lower triangle, zeros elsewhere");
 

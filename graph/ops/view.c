@@ -283,7 +283,7 @@ static Status infer_reorder(Graph *g, Node *n)
 }
 
 /* passes/plan/layout.c makes it; the interpreter, which stores all values by rows, copies. */
-DEFINE_OP(Reorder, .flops = op_flops_none, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
+DEFINE_OP(Reorder, .flops_of = FLOPS_OF_NOTHING, .domain = "dpexec", .since = 1, .in_min = 1, .in_max = 1, .out_min = 1,
           .out_max = 1, .attrs = (const AttrDecl[]){ { "layout", A_INT, .rule = ATTR_REQUIRED }, { 0 } },
           .doc = "the same value stored in another layout", .infer = infer_reorder, .grad = grad_none,
           .place = place_linear);
