@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "graph/base/outfile.h"
 #include "tools/commands.h"
 #include "tools/feed/feed.h"

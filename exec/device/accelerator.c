@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "exec/device/describe.h"
 #include "exec/device/plugin.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "tools/data/token_windows.h"
 #include "tools/text/token_file.h"
 #include "tools/text/tokenizer.h"

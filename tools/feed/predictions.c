@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "tools/data/npy_write.h"
 #include "tools/feed/trim_padding.h"
 

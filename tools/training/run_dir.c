@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "graph/base/foreign.h"
 #include "graph/base/heap_array.h"
 #include "graph/base/json_writer.h"

@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 enum { PATH_SIZE = 4096, ENTRY_MAX = 1 << 30 };

@@ -1,6 +1,6 @@
 /* Makes folders, and finds that of files which later runs take again: compiled kernels, token ids. */
-#ifndef DPX_BASE_CACHE_FOLDER_H
-#define DPX_BASE_CACHE_FOLDER_H
+#ifndef DPX_BASE_FOLDERS_H
+#define DPX_BASE_FOLDERS_H
 
 #include <limits.h>
 

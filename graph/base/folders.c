@@ -1,5 +1,5 @@
 /* Folders with those above them, and the folder of caches, by the environment. */
-#include "graph/base/cache_folder.h"
+#include "graph/base/folders.h"
 
 #include <errno.h>
 #include <stdbool.h>
