@@ -51,6 +51,21 @@ static void note_labels(const Feed *f, const Args *a, Progress *log)
                       f->source, (long long)n - 1, output, (long long)scores, (long long)n);
 }
 
+/* Checks the labels of scores [N,C] with an open N, in one process; else a step finds them, and names the rank.  Of
+ * scores with fixed sizes, axis 1 may be the batch's.  One score is left to the loss, which says what to use. */
+static Status check_numbers(const Feed *f, const Args *a)
+{
+    const bool classes = dpx_target(a->options) == DPX_TARGET_CLASSES;
+    const char *output = NULL;
+    const int64_t scores = classes && !f->world ? feed_scores(f, a, &output) : 0;
+    dpx_info y;
+
+    for (int i = 0; scores > 1 && i < dpx_model_count(f->model, DPX_OUTPUT); i++)
+        if (!dpx_model_info(f->model, DPX_OUTPUT, i, &y) && !strcmp(y.name, output))
+            return y.dim[0] < 0 ? feed_check_labels(f, a, scores) : ST_OK;
+    return ST_OK;
+}
+
 Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
 {
     const char *output = NULL;
@@ -61,8 +76,8 @@ Status feed_check_classes(const Feed *f, const Args *a, Progress *log)
 
     if (trains && log && !log->quiet && !args_has(a, "resume") && dpx_target(a->options) == DPX_TARGET_CLASSES)
         note_labels(f, a, log);
-    if (!f->world && !named && dpx_target(a->options) == DPX_TARGET_CLASSES && feed_scores(f, a, NULL) > 1)
-        return feed_check_labels(f, a, feed_scores(f, a, NULL)); /* the loss refuses one score, and says why */
+    if (!named)
+        return check_numbers(f, a);
     if (!scores || named == scores)
         return ST_OK;
     if (trains)
