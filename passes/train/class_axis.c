@@ -59,6 +59,10 @@ static Status fail_none(const ClassAxis *c, const Shape *target)
         if (may_count(c, k))
             problems_add(&fit, "%s with the classes along axis %d", shape_text(&s, want), k);
     }
+    if (!fit.n && c->classes < 0)
+        return FAIL(E_SHAPE,
+                    "output '%s' %s: axis %d is the batch's, and axis 0 cannot count classes; expected [N,C,...]",
+                    c->output, shape_text(&c->scores, scores), c->batch);
     if (!fit.n)
         return FAIL(E_SHAPE, "output '%s' %s has no axis of %lld classes, as many as there are --class-weights",
                     c->output, shape_text(&c->scores, scores), (long long)c->classes);

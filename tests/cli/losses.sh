@@ -187,4 +187,14 @@ for once in "softmax nll" "log cross-entropy" "scores bce-logits" "sigmoid cross
     check "once: $once" sh -c '! grep -q again' <<<"$(applied $once)"
     check "made: $once" test -s "$DIR/${once% *}.txt"
 done
+# Classes along axis 0, samples along axis 1: no order of ONNX or PyTorch.
+"${PYTHON:-/usr/bin/python3}" - "$DIR" <<'END'
+import sys
+import numpy as np, onnx, onnx.parser
+onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[4,8] x) => (float[10,4] y) <float[10,8] w = {' +
+    ",".join("0.1" for _ in range(80)) + '}> { t = Transpose<perm = [1, 0]>(x) y = MatMul(w, t) }'), sys.argv[1] + "/first.onnx")
+np.savez(sys.argv[1] + "/first.npz", x=np.ones((16, 8), "f"), target=np.arange(16) % 10)
+END
+refused 1 "axis 1 is the batch's, and axis 0 cannot count classes; expected [N,C,...]" "$dpexec" train "$DIR/first.onnx" --data "$DIR/first.npz" \
+    --loss cross-entropy --steps 1 --threads 1 --out none
 finish
