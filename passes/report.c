@@ -131,7 +131,7 @@ int64_t node_flops(const Graph *g, const Node *n)
 
     if (n->op->flops)
         return n->op->flops(g, n);
-    if (op_only_moves(n->op) || n->op->flops_of == FLOPS_OF_NOTHING || !of || !shape_known(of->shape))
+    if ((!reads && op_only_moves(n->op)) || n->op->flops_of == FLOPS_OF_NOTHING || !of || !shape_known(of->shape))
         return 0;
     return shape_numel(of->shape);
 }

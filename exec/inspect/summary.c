@@ -13,6 +13,7 @@
 #include "graph/base/json_writer.h"
 #include "graph/base/numtext.h"
 #include "graph/ir/op.h"
+#include "passes/report.h"
 
 enum { MOST_OPS = 60 };
 
@@ -69,11 +70,6 @@ static void add_op(Layer *l, const char *op)
     l->merged |= n + strlen(op) + 9 >= MOST_OPS;
 }
 
-static int64_t flops_of(const Graph *g, const Node *n)
-{
-    return n->op->flops ? n->op->flops(g, n) : shape_numel(value(g, n->out[0])->shape);
-}
-
 /* Adds the node to its layer, which is the last one or a new one; `seen` marks states that were counted. */
 static Status add_node(Summary *s, const Graph *g, const Node *n, int depth, bool *seen)
 {
@@ -92,7 +88,7 @@ static Status add_node(Summary *s, const Graph *g, const Node *n, int depth, boo
     l = &s->layer[s->n - 1];
     add_op(l, n->op->name);
     l->out = value(g, n->out[0]);
-    l->flops += flops_of(g, n);
+    l->flops += node_flops(g, n);
     for (int i = 0; i < n->n_out; i++)
         if (has_value(n->out[i]))
             s->bytes_outputs += (int64_t)value_bytes(g, n->out[i]);
