@@ -29,6 +29,7 @@ done
 [ ${#files[@]} != 0 ] || { echo "tests/mutate.sh: no C file is named" >&2; exit 2; }
 work=${MUTATE_WORK:-/tmp/dpexec-mutate}
 mkdir -p "$work"
+git ls-files -z | cut -zd/ -f1 | sort -zu | (cd "$work" && xargs -0 rm -rf)      # files that the tree has no longer
 git ls-files -z | xargs -0 cp --parents --preserve=mode,timestamps --no-dereference --target-directory "$work"
 mapfile -t mutants < <(/usr/bin/python3 tests/mutants.py "${sample[@]}" "${files[@]}")
 cd "$work"
