@@ -99,9 +99,10 @@ tests_of() {
         lines+=("$dir$notes.txt")
         [ -e "$dir$notes.txt" ] || {
             ln -sf "$map/coverage/$notes.gcno" "$dir$notes.gcno"
-            (cd "$map/coverage" && gcov --stdout "$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
+            (cd "$map" && gcov --stdout "$dir$notes.gcda") 2>gcov.log | awk -F: -v file="$1" '
                 $3 == "Source" { own = substr($4, length($4) - length(file) + 1) == file }
                 own && $2 + 0 && $1 !~ /-$/ { print $2 + 0, $1 !~ /[#=%]/ }' >lines
+            grep -qs . lines || { echo "tests/mutate.sh: gcov finds no line of $1: $(head -1 gcov.log)" >&2; exit 2; }
             mv lines "$dir$notes.txt"
         }
     done
