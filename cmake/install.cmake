@@ -1,33 +1,7 @@
-# The shared library libdpexec and all that `cmake --install` puts in place: the header, a pkg-config file, a CMake package
-# (find_package(dpexec), dpexec::dpexec), the tools, their completions and man pages, licences and examples.  Only what
-# include/dpexec.h declares is visible in the library.  The target `uninstall` removes it.
-include(GNUInstallDirs)
+# All that `cmake --install` puts in place: the libraries, the header, a pkg-config file, a CMake package (find_package(dpexec),
+# dpexec::dpexec), the tools, their completions and man pages, licences and examples.  The target `uninstall` removes it.
 include(CMakePackageConfigHelpers)
 
-add_library(libdpexec SHARED $<TARGET_OBJECTS:core> ${isa_objects})
-set_target_properties(libdpexec PROPERTIES OUTPUT_NAME dpexec EXPORT_NAME dpexec VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE CXX)
-target_link_libraries(libdpexec PRIVATE $<TARGET_PROPERTY:core,LINK_LIBRARIES>)
-target_include_directories(libdpexec INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-if(NOT DPX_SANITIZE)    # sanitizers leave their own symbols to the executable, and export some
-    set(symbols ${CMAKE_SOURCE_DIR}/cmake/libdpexec.map)
-    target_link_options(libdpexec PRIVATE -Wl,--no-undefined -Wl,--version-script=${symbols})
-    set_target_properties(libdpexec PROPERTIES LINK_DEPENDS ${symbols})
-endif()
-
-# The static library libdpexec.a: one object, in which all but what dpexec.h declares is local, as in the shared library.
-# Its libraries stay shared; dpexec.pc lists them for pkg-config --static.
-if(NOT DPX_SANITIZE)
-    set(static ${CMAKE_BINARY_DIR}/libdpexec.a)
-    add_custom_command(OUTPUT ${static} DEPENDS core onnx_proto VERBATIM
-        COMMAND ${CMAKE_LINKER} -r -o ${CMAKE_BINARY_DIR}/dpexec_static.o --whole-archive $<TARGET_FILE:core> $<TARGET_FILE:onnx_proto>
-        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${CMAKE_BINARY_DIR}/dpexec_static.o
-        COMMAND ${CMAKE_COMMAND} -E rm -f ${static}
-        COMMAND ${CMAKE_AR} rcsD ${static} ${CMAKE_BINARY_DIR}/dpexec_static.o
-        COMMAND ${CMAKE_COMMAND} -E rm -f ${CMAKE_BINARY_DIR}/dpexec_static.o)
-    add_custom_target(static ALL DEPENDS ${static})
-    install(FILES ${static} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
 set(private_libraries ${JANSSON_LDFLAGS} ${XXHASH_LDFLAGS} ${SODIUM_LDFLAGS} ${PROTOBUF_C_LDFLAGS} ${RE2_LDFLAGS})
 foreach(name dnnl ${OpenMP_C_LIB_NAMES} stdc++ m ${CMAKE_DL_LIBS})
     list(APPEND private_libraries -l${name})
@@ -36,6 +10,9 @@ list(REMOVE_DUPLICATES private_libraries)
 list(JOIN private_libraries " " private_libraries)
 
 install(TARGETS libdpexec EXPORT dpexec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET static)
+    install(FILES ${static} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS dpexec graph-transform RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/dpexec.h include/dpexec_operators.h include/dpexec_world.h include/dpexec_data.h include/dpexec_sized.h include/dpexec.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -51,7 +28,7 @@ add_custom_target(uninstall VERBATIM COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE
 # The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
 if(SKBUILD)
     install(FILES $<TARGET_FILE:libdpexec> DESTINATION dpexec/lib RENAME libdpexec.so.${PROJECT_VERSION_MAJOR} COMPONENT python)
-    install(PROGRAMS $<TARGET_FILE:dpexec> DESTINATION dpexec/bin COMPONENT python)
+    install(TARGETS dpexec RUNTIME DESTINATION dpexec/bin COMPONENT python)
 endif()
 
 # The prefix may be given as late as `cmake --install --prefix`: the file is written then.

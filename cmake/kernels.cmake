@@ -63,6 +63,7 @@ if(DPX_ISA_LEVELS)
         add_dependencies(cpu_${level} lists)
         target_include_directories(cpu_${level} PRIVATE $<TARGET_PROPERTY:core,INCLUDE_DIRECTORIES>)
         target_compile_definitions(cpu_${level} PRIVATE $<TARGET_PROPERTY:core,COMPILE_DEFINITIONS>)
+        target_compile_options(cpu_${level} PRIVATE $<TARGET_PROPERTY:core,INTERFACE_COMPILE_OPTIONS>)
         target_link_libraries(cpu_${level} PRIVATE OpenMP::OpenMP_C)
         set(object ${CMAKE_BINARY_DIR}/cpu_${level}.o)
         add_custom_command(OUTPUT ${object} DEPENDS cpu_${level} $<TARGET_OBJECTS:cpu_${level}> COMMAND_EXPAND_LISTS VERBATIM

@@ -31,12 +31,15 @@ add_library(toolbox STATIC ${tool_sources} ${GEN}/tools/data_formats.gen.c)
 add_dependencies(toolbox lists)
 add_proto(event_proto ${CMAKE_SOURCE_DIR}/tools/tensorboard/event.proto)
 add_proto(spm_proto ${CMAKE_SOURCE_DIR}/tools/text/sentencepiece.proto)
-target_link_libraries(toolbox PUBLIC event_proto spm_proto)
+target_link_libraries(toolbox PUBLIC onnx_proto event_proto spm_proto)
+# Programs link libdpexec.so, tests core.
+target_include_directories(toolbox PUBLIC $<TARGET_PROPERTY:core,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_options(toolbox PUBLIC $<TARGET_PROPERTY:core,INTERFACE_COMPILE_OPTIONS>)
 foreach(part css js)        # of the page of a run
     embed_text(toolbox tools/report/report.${part} tools/report_${part})
 endforeach()
-target_link_libraries(toolbox PUBLIC core PkgConfig::LIBZIP PkgConfig::ZLIB PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2
-    PkgConfig::UTF8PROC)
+target_link_libraries(toolbox PUBLIC PkgConfig::JANSSON PkgConfig::XXHASH PkgConfig::SODIUM PkgConfig::LIBZIP PkgConfig::ZLIB
+    PkgConfig::JPEG PkgConfig::PNG PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 if(WEBP_FOUND)
     target_compile_definitions(toolbox PUBLIC DPX_WEBP)
     target_link_libraries(toolbox PUBLIC PkgConfig::WEBP)
@@ -48,10 +51,17 @@ endif()
 set_source_files_properties(tools/image/image_resize.c tools/image/image_augment.c tools/image/image_operations.c PROPERTIES COMPILE_OPTIONS -O3)  # loops over pixels
 
 add_executable(dpexec tools/dpexec.c)
-target_link_libraries(dpexec PRIVATE toolbox)
-
 add_executable(graph-transform tools/graph_transform.c)
-target_link_libraries(graph-transform PRIVATE toolbox)
-
-# Libraries of --operators call what include/dpexec.h declares; all else is hidden.
-set_target_properties(dpexec graph-transform PROPERTIES ENABLE_EXPORTS ON)
+# They find libdpexec.so beside themselves, as it is built, or where it is installed.  CMake would fill up the shorter of two search
+# paths by colons, each of which means the current folder: so it is one for both.
+file(RELATIVE_PATH to_libraries ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+if(SKBUILD)
+    set(to_libraries ../lib)
+endif()
+foreach(tool dpexec graph-transform)
+    target_link_libraries(${tool} PRIVATE toolbox libdpexec Threads::Threads m)
+    set_target_properties(${tool} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${to_libraries}" BUILD_RPATH_USE_ORIGIN ON)
+    if(NOT CMAKE_SKIP_INSTALL_RPATH)
+        set_target_properties(${tool} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+    endif()
+endforeach()

@@ -113,11 +113,19 @@ def differences():
             yield kind == "member" and of in old and name.split(".")[0] not in growing, f"{key} is new"
 
 
+def version():
+    text = (ROOT / "include/dpexec.h").read_text()
+    return tuple(int(re.search(rf"#define DPX_VERSION_{part} (\d+)", text).group(1)) for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def private_node():
+    """The node of what the tools call, of this release alone (exec/api/tool_names.h)."""
+    return "DPEXEC_PRIVATE_%d.%d.%d" % version()
+
+
 def write_map(names):
     have = nodes()
-    number = [int(re.search(rf"#define DPX_VERSION_{part} (\d+)", (ROOT / "include/dpexec.h").read_text()).group(1))
-              for part in ("MAJOR", "MINOR")]
-    node = "DPEXEC_%d.%d" % max(FIRST, tuple(number))
+    node = "DPEXEC_%d.%d" % max(FIRST, version()[:2])
     known = {n for _, group in have for n in group}
     have = [(n, [x for x in group if x in names]) for n, group in have]
     if not have or (have[-1][0] != node and names - known):
@@ -127,6 +135,7 @@ def write_map(names):
     for k, (n, group) in enumerate(have):
         text += [f"{n} {{", "global:", *(f"    {x};" for x in sorted(group))]
         text += ["local:", "    *;", "};"] if not k else [f"}} {have[k - 1][0]};"]
+    text += [f"{private_node()} {{", "global:", "    dpx_private_*;", "};"]
     MAP.write_text("\n".join(text) + "\n")
 
 
@@ -135,13 +144,15 @@ def exported(build):
     library = pathlib.Path(build, "libdpexec.so")
     out = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], capture_output=True, text=True,
                          check=True).stdout
-    return {line.split()[2] for line in out.splitlines() if " A " not in line}
+    return {line.split()[2] for line in out.splitlines() if " A " not in line and "@@DPEXEC_PRIVATE_" not in line}
 
 
 def problems(build):
     for breaks, text in differences():
         yield f"{text}: " + ("compiled programs break" if breaks else "if it is meant, tests/abi.py --renew")
     mapped = {f"{n}@@{node}" for node, group in nodes() for n in group}
+    if private_node() not in MAP.read_text():
+        yield f"{private_node()} is not in cmake/libdpexec.map: tests/abi.py --renew"
     declared, versioned = set(functions(header_text())), {n.split("@@")[0] for n in mapped}
     for name in sorted(declared ^ versioned):
         yield f"{name} is {'not in cmake/libdpexec.map' if name in declared else 'not in the header'}: tests/abi.py --renew"

@@ -51,12 +51,12 @@ static bool own_folder(char out[PATH_MAX])
     return true;
 }
 
-enum { MOST_FOLDERS = 5 };
+enum { MOST_FOLDERS = 3 };
 
 /* Lists the folders in which plug-ins are looked for; returns their number. */
 static int list_folders(char out[MOST_FOLDERS][PATH_MAX])
 {
-    const int most = (int)(PATH_MAX - sizeof DPX_LIBDIR - sizeof "/..//dpexec");
+    const int most = (int)(PATH_MAX - sizeof "/dpexec");
     const char *given = getenv("DPEXEC_PLUGIN_DIR");
     char own[PATH_MAX];
     int n = 0;
@@ -66,8 +66,6 @@ static int list_folders(char out[MOST_FOLDERS][PATH_MAX])
     if (own_folder(own)) {
         snprintf(out[n++], PATH_MAX, "%s", own);
         snprintf(out[n++], PATH_MAX, "%.*s/dpexec", most, own);
-        snprintf(out[n++], PATH_MAX, "%.*s/../%s", most, own, DPX_LIBDIR);
-        snprintf(out[n++], PATH_MAX, "%.*s/../%s/dpexec", most, own, DPX_LIBDIR);
     }
     return n;
 }
