@@ -28,7 +28,7 @@ typedef struct {
     BuildOptions build; /* its pointers live in `arena` */
     const ScheduleDef *schedule;
     RecipeSettings schedule_settings;
-    int64_t warmup_steps, total_steps; /* total_steps: where schedules end that do */
+    int64_t warmup_steps;
     double lr;
     bool plain_defaults; /* of optimizers; else each has its own */
     OptionGroup *group;  /* as build.group */

@@ -13,6 +13,7 @@
 #include "exec/train/parameter_list.h"
 #include "passes/options/collectives.h"
 #include "passes/options/recipes.h"
+#include "passes/options/step.h"
 #include "passes/options/update.h"
 #include "passes/update_groups.h"
 
@@ -360,7 +361,7 @@ Status options_check_groups(const Options *o)
             TRY(check_clip(&g->clip, g->pattern, o));
         if (g->schedule && g->schedule->recipe.check)
             TRY(status_prefix(g->schedule->recipe.check(&g->schedule_settings), "--group '%s'", g->pattern));
-        if (g->schedule && g->schedule->ends && !o->total_steps)
+        if (g->schedule && g->schedule->ends && !step_options(&o->build)->total_steps)
             return FAIL(E_INVALID, "--group '%s': schedule %s needs the number of steps: give --steps or --epochs",
                         g->pattern, g->schedule->recipe.name);
     }

@@ -83,6 +83,7 @@ static void find(Problems *wrong, Status *all, Status st)
 static void find_of_steps(Problems *wrong, const Options *o)
 {
     const UpdateOptions *update = update_options(&o->build);
+    const int64_t steps = step_options(&o->build)->total_steps;
 
     if (o->export_ema && !keeps_means(&o->build))
         problems_add(wrong, "--export-weights ema needs --ema above 0");
@@ -91,11 +92,11 @@ static void find_of_steps(Problems *wrong, const Options *o)
     if (update->ema > 0 && optimizer_averages(&o->build))
         problems_add(wrong, "--ema: --optimizer %s averages the parameters itself: leave out --ema",
                      recipe_options(&o->build)->optimizer->recipe.name);
-    if (o->schedule->ends && !o->total_steps)
+    if (o->schedule->ends && !steps)
         problems_add(wrong, "--lr-schedule %s needs to know the number of steps", o->schedule->recipe.name);
-    if (o->total_steps && o->warmup_steps > o->total_steps)
+    if (steps && o->warmup_steps > steps)
         problems_add(wrong, "--warmup-steps %lld is more than the %lld step%s of the run", (long long)o->warmup_steps,
-                     (long long)o->total_steps, o->total_steps == 1 ? "" : "s");
+                     (long long)steps, steps == 1 ? "" : "s");
     if (step_options(&o->build)->file_modes && has_loss(&o->build))
         problems_add(wrong, "--training is for run and check: training and evaluation choose the mode themselves");
     if (o->loss_scale_given && type_options(&o->build)->precision != DT_FLOAT16)
@@ -212,7 +213,8 @@ double options_group_rate(const Options *o, int k, int64_t step, const ScheduleS
     const OptionGroup *g = k ? &o->group[k - 1] : NULL;
     const void *settings;
     const ScheduleDef *schedule = schedule_of(&settings, o, k);
-    const SchedulePoint at = { step - o->warmup_steps, o->total_steps - o->warmup_steps, o->warmup_steps };
+    const SchedulePoint at = { step - o->warmup_steps, step_options(&o->build)->total_steps - o->warmup_steps,
+                               o->warmup_steps };
     const double lr = g && g->has_lr ? g->lr : o->lr;
 
     if (at.step < 0)

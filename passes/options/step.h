@@ -9,6 +9,7 @@ typedef struct BuildOptions BuildOptions;
 
 typedef struct StepOptions {
     uint64_t seed;
+    int64_t total_steps;  /* of the run: where schedules end that do; 0: not known */
     bool keep_gradients;  /* outputs "grad:NAME" stay in the graph (--verify) */
     bool keep_outputs;    /* training steps have the model's outputs that are no losses, as evaluations have */
     bool file_modes;      /* in inference, operators that training changes keep the mode that the file gives them */

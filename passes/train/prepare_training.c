@@ -12,6 +12,7 @@
  *
  * Otherwise running statistics are used, and random operators are the identity (in training, passes/train/key_random.c
  * turns them on).  passes/model/parameters.c decided before which tensors are parameters. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/ir/rewrite.h"
@@ -26,6 +27,9 @@ typedef struct {
     int *update_of;           /* [value] 1 + the update of the state, 0: none */
     const char *last, *never; /* first node whose statistics are the last batch's, or never change (by its momentum) */
     int n_odd;
+    const char *slow; /* first node whose statistics stay those of a fresh network, of n_slow; the share that stays */
+    int n_slow;
+    double kept;
     bool some_train; /* the file has batch-norms in training mode */
     int n_evaluated; /* batch-norms in evaluation mode by their calls that are trained, as all of the file's */
     const char *first_evaluated; /* the first */
@@ -195,6 +199,38 @@ static Status note_momentum(const Prepare *p)
                                : "its running statistics never follow the batches");
 }
 
+/* Counts the nodes that keep more than a tenth of the statistics of a fresh network, all means 0 and variances 1, until
+ * the run is over: a momentum for long runs, as MobileNetV3's 0.99. */
+static void count_slow(Prepare *p, const Node *n)
+{
+    const int64_t steps = step_options(p->ctx->opt)->total_steps;
+    const double momentum = node_attr(n, "momentum") ? node_float(n, "momentum") : 0.9;
+    const double kept = pow(momentum, (double)steps);
+
+    if (!steps || momentum == 1 || kept <= 0.1 || build_mode(p->ctx->opt) != BUILD_TRAIN)
+        return; /* micro-batches of BUILD_ACCUMULATE update them more often */
+    for (int i = 0; i < n->n_in; i++)
+        if (is_running(n, i) && (!in_value(p->g, n, i)->init || !tensor_is_filled(in_value(p->g, n, i)->init)))
+            return;
+    p->slow = p->slow ? p->slow : n->name;
+    p->kept = kept > p->kept ? kept : p->kept;
+    p->n_slow++;
+}
+
+static Status note_slow(const Prepare *p)
+{
+    const long long steps = step_options(p->ctx->opt)->total_steps;
+
+    if (!p->slow)
+        return ST_OK;
+    return report_note(
+        p->ctx->report, NOTE_EXPORTER, "the model",
+        "batch normalisation '%s'%s: after %lld step%s its running statistics are still %.0f %% those of "
+        "the new network, by its momentum, and evaluation takes them: train longer, or export the model "
+        "with a larger momentum (docs/guide/export.md)",
+        p->slow, p->n_slow > 1 ? " and others" : "", steps, steps == 1 ? "" : "s", 100 * p->kept);
+}
+
 static Status prepare_node(Prepare *p, Node *n)
 {
     const BuildOptions *opt = p->ctx->opt;
@@ -220,6 +256,8 @@ static Status prepare_node(Prepare *p, Node *n)
         mode = (TrainMode){ 0 };
     else if (n->op->running_in && mode.batch && mode.updates)
         count_momentum(p, n);
+    if (!keeps && n->op->running_in && mode.batch && mode.updates)
+        count_slow(p, n);
     graph_begin_purpose(p->g, n->phase, n->name);
     TRY(n->op->train(p->g, n, &mode));
     return n->op->running_in ? update_statistics(p, n, &mode) : ST_OK;
@@ -292,6 +330,7 @@ static Status prepare_training_run(Graph *g, PassCtx *ctx)
     }
     TRY(rewrite_end(g));
     TRY(note_momentum(&p));
+    TRY(note_slow(&p));
     TRY(note_evaluated(&p));
     return graph_sort(g);
 }
