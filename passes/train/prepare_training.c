@@ -199,15 +199,15 @@ static Status note_momentum(const Prepare *p)
                                : "its running statistics never follow the batches");
 }
 
-/* Counts the nodes that keep more than a tenth of the statistics of a fresh network, all means 0 and variances 1, until
- * the run is over: a momentum for long runs, as MobileNetV3's 0.99. */
+/* Counts the nodes that have a momentum for long runs, as MobileNetV3's 0.99, and keep more than a tenth of the
+ * statistics of a fresh network, all means 0 and variances 1, until this run is over. */
 static void count_slow(Prepare *p, const Node *n)
 {
     const int64_t steps = step_options(p->ctx->opt)->total_steps;
     const double momentum = node_attr(n, "momentum") ? node_float(n, "momentum") : 0.9;
     const double kept = pow(momentum, (double)steps);
 
-    if (!steps || momentum == 1 || kept <= 0.1 || build_mode(p->ctx->opt) != BUILD_TRAIN)
+    if (!steps || momentum < 0.95 || momentum == 1 || kept <= 0.1 || build_mode(p->ctx->opt) != BUILD_TRAIN)
         return; /* micro-batches of BUILD_ACCUMULATE update them more often */
     for (int i = 0; i < n->n_in; i++)
         if (is_running(n, i) && (!in_value(p->g, n, i)->init || !tensor_is_filled(in_value(p->g, n, i)->init)))
