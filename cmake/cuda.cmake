@@ -159,3 +159,9 @@ add_dependencies(dpexec_cuda dpexec_nodriver)
 
 # Where the engine looks for them: in the folder dpexec beside libdpexec.so.
 install(TARGETS dpexec_cuda dpexec_nodriver LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dpexec)
+# The package of python/cuda: beside the library of the package dpexec, with NVIDIA's packages two folders above.
+if(SKBUILD)
+    set_target_properties(dpexec_cuda PROPERTIES
+        INSTALL_RPATH "$ORIGIN/../../nvidia/cu13/lib;$ORIGIN/../../nvidia/cudnn/lib;$ORIGIN/../../nvidia/nccl/lib")
+    install(TARGETS dpexec_cuda dpexec_nodriver LIBRARY DESTINATION dpexec/lib COMPONENT python-cuda)
+endif()

@@ -4,6 +4,7 @@
 #     --sample N      N mutants, drawn at random [all]
 #     --seed S        another draw [1]
 #     --most SECONDS  leave out scripts that take longer: fewer are killed than all tests would kill
+#     --again LOG     of the same draw only those that the output in LOG calls survivors: without --most, or after tests were added
 #     --tests NAMES   which tests run, as tests/run.sh names them, in this order [the tests that run the mutant's line]
 # Prints a line for each mutant: killed and by which test, SURVIVED, same (the object file did not change), or invalid (does not
 # compile).  Ends with the survivors, and the share that was killed of the mutants that compile and differ; exit status 1 below 90 %.
@@ -15,12 +16,13 @@
 # $DPX_SIM_DEVICE is the libsim_device.a of another build [compiled]; $DPX_ONNX_TESTS are the official tests of conformance [none].
 set -eu
 cd "$(dirname "$0")/.."
-sample=() tests='' most='' files=()
+sample=() tests='' most='' again='' files=()
 while [ $# != 0 ]; do
     case $1 in
     --sample | --seed) sample+=("$1" "$2") && shift ;;
     --tests) tests=$2 && shift ;;
     --most) most=$2 && shift ;;
+    --again) again=$(realpath "$2") && shift ;;
     -*) echo "tests/mutate.sh: unknown option '$1'" >&2 && exit 2 ;;
     *) mapfile -O ${#files[@]} -t files < <(git ls-files -- "$1" | grep '\.c$') ;;
     esac
@@ -31,7 +33,10 @@ work=${MUTATE_WORK:-/tmp/dpexec-mutate}
 mkdir -p "$work"
 git ls-files -z | cut -zd/ -f1 | sort -zu | (cd "$work" && xargs -0 rm -rf)      # files that the tree has no longer
 git ls-files -z | xargs -0 cp --parents --preserve=mode,timestamps --no-dereference --target-directory "$work"
-mapfile -t mutants < <(/usr/bin/python3 tests/mutants.py "${sample[@]}" "${files[@]}")
+mapfile -t mutants < <(/usr/bin/python3 tests/mutants.py "${sample[@]}" "${files[@]}" |
+    awk -F: -v again="$again" '
+        BEGIN { while (again && (getline line <again) > 0) if (split(line, part, ": SURVIVED") > 1) survived[part[1]] = 1 }
+        !again || $1 ":" $2 ": " $4 " -> " ($5 == "" ? "(nothing)" : $5) in survived')
 cd "$work"
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache
 export OMP_NUM_THREADS=1 DPEXEC_RUNS=none DPEXEC_CACHE_DIR=$PWD/build/sim-cache
