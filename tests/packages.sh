@@ -34,10 +34,10 @@ inside() {
     fi
 }
 one='--data digits.npz --loss cross-entropy --batch-size 10 --steps 8 --lr 0.01 --quiet'
-inside 'the programs alone install' 'apt-get update -q && apt-get install -y -q --no-install-recommends ./debs/dpexec_*.deb'
+inside 'the programs alone install' 'apt-get update -q && apt-get install -y -q --no-install-recommends ./debs/dpexec_*.deb ./debs/libdpexec0_*.deb'
 inside 'they train' "dpexec train mlp.onnx $one --devices \"cpu*2\" --out alone && test -s alone/model.onnx"
 inside 'a plug-in that is not installed is named' "! dpexec train mlp.onnx $one --mpi openmpi 2>said && grep -q libdpexec_openmpi.so said"
-inside 'all install' 'apt-get install -y -q --no-install-recommends ./debs/*.deb gcc libc6-dev pkg-config openmpi-bin mpich'
+inside 'all install' 'apt-get install -y -q --no-install-recommends ./debs/*.deb gcc libc6-dev libdlpack-dev pkg-config openmpi-bin mpich'
 inside 'the example of README' tests/example
 inside 'Python' tests/python
 for library in openmpi mpich; do
