@@ -8,6 +8,7 @@
 #include "graph/recipes/setting.h"
 #include "tests/exec/torch_schedules.h"
 #include "tests/harness/test.h"
+#include "passes/options/batch.h"
 #include "passes/options/collectives.h"
 #include "passes/options/inputs.h"
 #include "passes/options/recipes.h"
@@ -393,9 +394,51 @@ static void test_input_values(void)
     options_free(o);
 }
 
+/* A scalar, no samples and 8 axes are shapes; what is no size, or more of it than memory has, is refused as a whole. */
+static void test_input_shapes(void)
+{
+    static const struct {
+        const char *text;
+        int rank;
+        int64_t last;
+    } right[] = {
+        { "x=", 0, 0 }, { "x=0", 1, 0 }, { "x=0,3", 2, 3 }, { "x=1,2,3,4,5,6,7,8", 8, 8 }, { "a=b=2", 1, 2 }
+    };
+    static const char *const wrong[] = { "x",
+                                         "=2",
+                                         "x=a",
+                                         "x=2,",
+                                         "x=,2",
+                                         "x=2,,3",
+                                         "x=2;3",
+                                         "x=2.5",
+                                         "x=-1",
+                                         "x=1,-1",
+                                         "x= ",
+                                         "x=99999999999999999999",
+                                         "x=4294967296,4294967296",
+                                         "x=1,2,3,4,5,6,7,8,9" };
+    Options *o = options_create();
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++, n++)
+        if (CHECK_OK(options_set(o, "input-shape", right[i].text))) {
+            const BatchOptions *b = batch_options(&o->build);
+            const Shape *s = &b->input_shape[b->n_input_shape - 1].shape;
+
+            if (s->rank != right[i].rank || (s->rank && s->dim[s->rank - 1] != right[i].last))
+                TEST_FAIL("%s has %d axes", right[i].text, s->rank);
+        }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_FAILS(E_INVALID, "expected NAME=DIM,DIM,...", options_set(o, "input-shape", wrong[i]));
+    CU_ASSERT_EQUAL(batch_options(&o->build)->n_input_shape, n); /* nothing of what was refused */
+    options_free(o);
+}
+
 DEFINE_SUITE(options, { "every option from blocks of just its text's size", test_exact_texts }, { "links", test_links },
              { "PyTorch's schedules", test_torch_schedules }, { "PyTorch's plateaus", test_torch_plateaus },
              { "multi-step's steps rise", test_rising_steps }, { "flags of recipes", test_flags_of_recipes },
              { "kinds of settings", test_kinds }, { "refused schedule", test_refused_schedule },
              { "schedule given again", test_schedule_given_again }, { "refused groups", test_refused_groups },
-             { "refused states", test_refused_states }, { "values of inputs from their text", test_input_values });
+             { "refused states", test_refused_states }, { "values of inputs from their text", test_input_values },
+             { "shapes of inputs", test_input_shapes });

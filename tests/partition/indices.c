@@ -64,6 +64,24 @@ static const char positions[] =
     "  output \"loss\" = %loss\n"
     "}\n";
 
+/* Rows of any samples, by constants and by the samples' own numbers. */
+static const char rows[] = "graph \"rows\" {\n"
+                           "  input %x : float64[%B,3]\n"
+                           "  input %of : int64[%B]\n"
+                           "  input %t : float64[%B,2]\n"
+                           "  state %w trainable : float64[3,2] = all 0\n"
+                           "  const %few : int64[4] = {0,-1,-1,0}\n"
+                           "  %h = MatMul(%x, %w)\n"
+                           "  %f = Gather(%h, %few) {axis=0}\n"
+                           "  %o = Gather(%h, %of) {axis=0}\n"
+                           "  %s = Mul(%f, %f)\n"
+                           "  %a = ReduceSum(%s) {keepdims=0}\n"
+                           "  %p = Mul(%o, %t)\n"
+                           "  %b = ReduceSum(%p) {keepdims=0}\n"
+                           "  %loss = Add(%a, %b)\n"
+                           "  output \"loss\" = %loss\n"
+                           "}\n";
+
 static int gathers(const char *text)
 {
     Graph *one = train_graph(text, 6), *many = NULL;
@@ -89,6 +107,12 @@ static void test_regions(void)
     CU_ASSERT_EQUAL(gathers(regions), 1);
 }
 
+static void test_rows(void)
+{
+    train_check_all(rows);
+    CU_ASSERT_EQUAL(gathers(rows), 1); /* for both */
+}
+
 static void test_positions(void)
 {
     train_check_all(positions);
@@ -96,4 +120,4 @@ static void test_positions(void)
 }
 
 DEFINE_SUITE(indices, { "positions beside the batch", test_positions }, { "MaxPool and back", test_unpool },
-             { "regions of any sample", test_regions });
+             { "regions of any sample", test_regions }, { "rows of any sample", test_rows });
