@@ -84,8 +84,16 @@ def check(status: int) -> None:
         raise error
 
 
+# What other libraries call a keyword, where the spelling would lead elsewhere; of flags, tools/args.c has more.
+_ELSEWHERE = {"learning_rate": "lr", "eta": "lr", "scheduler": "lr_schedule", "validation_data": "val",
+              "eval_set": "val", "validation_split": "val_split", "max_iter": "steps", "max_steps": "steps",
+              "n_epochs": "epochs", "random_state": "seed", "device": "devices", "max_grad_norm": "clip_norm",
+              "output_dir": "out", "early_stopping": "patience"}
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> InvalidArgument:
-    """The exception of a name that is not known, with the nearest that is."""
+    """The exception of a name that is not known, with the one that was probably meant."""
     small = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(name.lower(), list(small), 1, 0.5)
+    near = [k for k in [_ELSEWHERE.get(name.lower())] if k in small]
+    near = near or difflib.get_close_matches(name.lower(), list(small), 1, 0.5)
     return InvalidArgument(f"there is no {what} '{name}'" + (f": did you mean '{small[near[0]]}'?" if near else ""))

@@ -226,7 +226,9 @@ class ArrayData:
         wanted = [i.name for i in feed.model.inputs] + ([feed.target] if feed.target else [])
         missing = [name for name in wanted if name not in given]
         if missing:
-            raise InvalidArgument(f"{what}: no array for '{missing[0]}' (has: {', '.join(given) or 'none'})")
+            spare = [name for name in given if name not in wanted]
+            hint = f"; is it '{spare[0]}'? Call that '{missing[0]}'" if len(spare) == len(missing) == 1 else ""
+            raise InvalidArgument(f"{what}: no array for '{missing[0]}' (has: {', '.join(given) or 'none'}){hint}")
         self.feed, self.arrays = feed, feed.converted({name: given[name] for name in wanted})
         counts = {n: len(x) if x.ndim else -1 for n, x in self.arrays.items()}
         self.samples, split = feed.divide(counts)

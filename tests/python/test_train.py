@@ -142,6 +142,13 @@ class Forms(Case):
     def test_wrong_data_is_refused(self):
         call = lambda data, **more: dpexec.train(self.mlp, data, loss="cross-entropy", **more)
         self.refused(ValueError, "data: no array for 'target' (has: x)", call, {"x": self.x})
+        self.refused(ValueError, "(has: x, labels); is it 'labels'? Call that 'target'", call,
+                     {"x": self.x, "labels": self.y})
+        for word, meant in {"learning_rate": "lr", "validation_data": "val", "validation_split": "val_split",
+                            "max_steps": "steps", "n_epochs": "epochs", "random_state": "seed", "device": "devices",
+                            "output_dir": "out", "early_stopping": "patience"}.items():
+            self.refused(ValueError, f"there is no option '{word}': did you mean '{meant}'?", call,
+                         (self.x, self.y), **{word: 1})
         self.refused(ValueError, "data: array 'target' has 202 samples along its first axis, expected 203", call,
                      (self.x, self.y[:-1]))
         self.refused(ValueError, "data: expected arrays by name", call, 3)
