@@ -55,7 +55,7 @@ static Status unpack_member(Mapped *out, int64_t *read, zip_t *archive, zip_uint
     zip_stat_t about;
     zip_file_t *member;
     char *buf;
-    FILE *f;
+    FILE *f = NULL;
     Status st;
 
     if (zip_stat_index(archive, i, 0, &about) || !(about.valid & ZIP_STAT_SIZE))
