@@ -185,7 +185,7 @@ static const char *class_name(const Dataset *d, const Shown *s, int64_t number)
                : NULL;
 }
 
-static const char *shape_text(const Array *a, char text[NAME_TEXT])
+static const char *sizes_text(const Array *a, char text[NAME_TEXT])
 {
     size_t n = (size_t)snprintf(text, NAME_TEXT, "[");
 
@@ -233,7 +233,7 @@ static void print_shown(const Dataset *d, const Shown *s)
     for (int c = 0; c < s->channels; c++) {
         const Moments *m = &s->of[c];
 
-        printf("%-16s %-20s %-8s", c ? "" : name, c ? "" : shape_text(a, shape), c ? "" : dpx_dtype_name(a->dtype));
+        printf("%-16s %-20s %-8s", c ? "" : name, c ? "" : sizes_text(a, shape), c ? "" : dpx_dtype_name(a->dtype));
         if (s->channels > 1)
             printf(" channel %d:", c);
         printf(m->n ? " min %.6g, max %.6g, mean %.6g, std %.6g\n" : " no numbers\n", m->min, m->max, mean_of(m),
