@@ -111,10 +111,14 @@ version=$(awk '/^#define DPX_VERSION_(MAJOR|MINOR|PATCH) / { printf "%s%s", dot,
 check "CHANGELOG.md and debian/changelog begin with the version of include/dpexec.h, $version" \
     "$(grep -m1 '^## ' CHANGELOG.md | grep -vE "^## $version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$"; head -1 debian/changelog | grep -v "^dpexec ($version)")"
 # Words in capitals stand for any: graph/ops/FAMILY.c.
-check 'comments and pages name files that are there' "$(git grep -ohE \
+# Prints, each followed by a NUL, the files whose comments and text are read; there may be no git.
+named() { find . -path ./.git -prune -o -path './build*' -prune -o -path ./dist -prune -o -path ./runs -prune -o -type f \( -name '*.[ch]' \
+    -o -name '*.inc' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' -o -name '*.py' -o -name '*.md' -o -name '*.cmake' \
+    -o -name CMakeLists.txt \) -print0; }
+check 'comments and pages name files that are there' "$(named | xargs -0 grep -ohE \
     '(^|[^a-zA-Z0-9_/.$*-])(graph|passes|exec|kernels|tools|tests|models|cmake|docs|bench|include)/[a-z0-9_/-]+\.(c|h|cpp|cu|cuh|inc|py|sh|md|txt|cmake)\>' \
-    -- '*.[ch]' '*.inc' '*.cpp' '*.cu' '*.cuh' '*.sh' '*.py' '*.md' '*.cmake' CMakeLists.txt 2>/dev/null | sed -E 's/^[^a-z]//' | sort -u |
-    while read -r f; do [ -f "$f" ] || echo "$f, in $(git grep -lF "$f" | tr '\n' ' ')"; done)"
+    | sed -E 's/^[^a-z]//' | sort -u |
+    while read -r f; do [ -f "$f" ] || echo "$f, in $(named | xargs -0 grep -lF "$f" | tr '\n' ' ')"; done)"
 check 'links lead to pages and headings, and long pages have a table of contents' "$(python3 tests/links.py 2>&1)"
 check 'lines end where they end' "$(grep -nE '[[:space:]]+$' $library $device)"
 

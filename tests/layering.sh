@@ -35,7 +35,7 @@ rooms() {
         above=${above#*|}
         [ -z "$above" ] || forbid "$folder/$room" "$folder/(${above%|})/" "the rooms above $folder/$room are: $(echo "${above%|}" | tr "|" " ")" 'ops/[a-z_0-9]+\.gen\.h"$'
     done
-    stray=$(git ls-files "$folder" 2>/dev/null | grep -vE "^$folder/($(echo "$@" | tr ' ' '|'))/[a-z_0-9]+\.[ch]$" | grep -vxE "$folder/($shared)")
+    stray=$(find "$folder" -type f | grep -vE "^$folder/($(echo "$@" | tr ' ' '|'))/[a-z_0-9]+\.[ch]$" | grep -vxE "$folder/($shared)")
     if [ -n "$stray" ]; then
         printf '%s    (is in no room of %s)\n' "$stray" "$folder"
         bad=1

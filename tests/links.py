@@ -8,6 +8,7 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -17,8 +18,11 @@ FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 def pages():
     """README, CONTRIBUTING and all other Markdown files of the tree; a tree without git is searched."""
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
-    return listed or [str(p.relative_to(ROOT)) for folder in ("docs", "bench", "models", "tests") for p in (ROOT / folder).rglob("*.md")]
+    listed = []
+    if shutil.which("git"):
+        listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    found = [*ROOT.glob("*.md"), *(p for folder in ("docs", "bench", "models", "python", "tests") for p in (ROOT / folder).rglob("*.md"))]
+    return listed or [str(p.relative_to(ROOT)) for p in found]
 
 
 def blank(match):

@@ -4,7 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 found=0
-for page in README.md $(git ls-files "docs/*.md"); do
+mapfile -t pages < <(find docs -name '*.md' | sort)
+for page in README.md "${pages[@]}"; do
     awk -v to="$DIR/$(basename "$page" .md)" '/^```c$/ { n++; on = 1; next } /^```/ { on = 0 } on { print > (to "-" n ".c") }' "$page"
 done
 {
@@ -21,7 +22,7 @@ for piece in "$DIR"/*.c; do
         -I. -Iinclude -I"$build/gen" "$piece"
 done
 check "the pages on operators, passes and backends and dpexec.h have one each" test "$found" -ge 4
-missing=$(grep -oE '`(graph|recipes|passes|exec|kernels|tools|include|tests|models|bench|cmake|docs)/[a-z][A-Za-z0-9_./-]*`' README.md CONTRIBUTING.md $(git ls-files "docs/*.md") |
+missing=$(grep -oE '`(graph|recipes|passes|exec|kernels|tools|include|tests|models|bench|cmake|docs)/[a-z][A-Za-z0-9_./-]*`' README.md CONTRIBUTING.md "${pages[@]}" |
     tr -d '`' | while IFS=: read -r page file; do
         case $file in *[A-Z][A-Z]*) continue ;; esac        # NAME stands for a name
         [ -e "$file" ] || echo "$page: there is no $file"
