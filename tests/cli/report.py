@@ -78,7 +78,7 @@ def png(data):
         body += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
         at += 12 + n
     assert depth == 8 and colour in (0, 2) and not interlaced
-    unit, raw = 3 if colour == 2 else 1, np.frombuffer(zlib.decompress(body), np.uint8).reshape(h, -1)
+    unit, raw = 3 if colour == 2 else 1, np.frombuffer(zlib.decompress(body), np.uint8).reshape(h, -1).astype(int)
     out = np.zeros((h, w * unit), int)
     for y in range(h):
         for x in range(w * unit):
