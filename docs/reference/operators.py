@@ -39,7 +39,7 @@ The command prints the same list for the program at hand. `docs/reference/operat
 | fast | `yes` | there is a kernel for CPUs beside the one of plain C |
 | CUDA | `yes` | there is a CUDA kernel; all others run on the host, with copies |
 | types | | of the first input |
-| official tests | | how many of ONNX's tests of one node of it pass, of those in Debian's `python3-onnx` |
+| official tests | | how many of ONNX's tests of one node of it pass, of those in Debian 12's `python3-onnx` |
 
 | operator | opset | forward | gradient | placement | fast | CUDA | types | official tests |
 |---|---|---|---|---|---|---|---|---|"""
