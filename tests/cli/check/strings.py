@@ -50,8 +50,11 @@ def write(to, name, nodes, inputs, outputs, initializers=()):
 
 
 def one(name, op, inputs, outputs, where=GOOD, **attributes):
-    write(where, name, [h.make_node(op, ["x%d" % i for i in range(len(inputs))], ["y%d" % i for i in range(len(outputs))],
-                                 **attributes)], inputs, outputs)
+    node = h.make_node(op, ["x%d" % i for i in range(len(inputs))], ["y%d" % i for i in range(len(outputs))],
+                       **{k: v for k, v in attributes.items() if v != []})
+    # Of which type an empty list is ONNX's helper does not know.
+    node.attribute.extend(onnx.AttributeProto(name=k, type=onnx.AttributeProto.STRINGS) for k, v in attributes.items() if v == [])
+    write(where, name, [node], inputs, outputs)
 
 
 def split(name, x, by=None, most=-1, **attributes):
