@@ -26,7 +26,12 @@ template <class... A, dnnl_status_t (*F)(A...)> struct Guard<F> {
         if (std::is_same_v<decltype(F), decltype(&dnnl_primitive_create)> && !has_room())
             return dnnl_out_of_memory;
         try {
-            return F(a...);
+            const dnnl_status_t st = F(a...);
+
+            /* oneDNN 3 catches this one itself, and calls it an invalid device; CPUs are always there. */
+            return std::is_same_v<decltype(F), decltype(&dnnl_engine_create)> && st == dnnl_runtime_error
+                       ? dnnl_out_of_memory
+                       : st;
         } catch (const std::bad_alloc &) {
             return dnnl_out_of_memory;
         } catch (...) {

@@ -301,6 +301,8 @@ static void test_onednn_out_of_memory(void)
         survived += code == DONE || code == OUT_OF_MEMORY || code == NOT_REACHED;
         aborted += code == -SIGABRT;
         faults += code == -SIGSEGV;
+        if (code != DONE && code != OUT_OF_MEMORY && code != NOT_REACHED && code != -SIGABRT && code != -SIGSEGV)
+            TEST_FAIL("allocation %d fails: %s %d", n, code < 0 ? "signal" : "status", code < 0 ? -code : code);
     }
     printf("[%d failures: %d survived, %d aborted, %d faults inside oneDNN] ", tried, survived, aborted, faults);
     CU_ASSERT_EQUAL(tried, survived + aborted + faults);
