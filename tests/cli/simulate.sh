@@ -272,11 +272,15 @@ refused 2 "expected --batch-size" "$graph_transform" models/mlp.onnx --loss mse 
 refused 2 "--devices; --replicas" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/weak.json" --devices 'cpu*2' \
     --replicas 2
 refused 2 "--expand" "$graph_transform" models/mlp.onnx --loss mse --expand
-# Memory that runs out at any place is an error: kernels that are prepared for a plan generate code.
-for kb in 70000 74000 76000 78000 80000 84000 88000 92000 96000 100000 110000; do
-    (ulimit -v $kb && ulimit -c 0 && exec "$graph_transform" models/fashion_cnn.onnx "${adam[@]}" --batch-size 37 --simulate "$DIR/weak.json") \
+# Memory that runs out at any place is an error: kernels that are prepared for a plan generate code.  Before main() the libraries' own
+# initializers may abort (oneDNN 3's do): the loader then has not said that it transfers control to the program.
+check "the loader says where the program begins" grep -q 'transferring control: ' <(LD_DEBUG=files "$graph_transform" --version 2>&1)
+for kb in 70000 74000 76000 78000 80000 84000 88000 92000 96000 100000 110000 120000 130000 140000; do
+    (ulimit -v $kb && ulimit -c 0 && LD_DEBUG=files exec "$graph_transform" models/fashion_cnn.onnx "${adam[@]}" --batch-size 37 --simulate "$DIR/weak.json") \
         >/dev/null 2>"$DIR/said"
     status=$?
+    grep -aq 'transferring control: ' "$DIR/said" && reached=yes || reached=no
+    [ $reached = no ] && [ $status = 134 ] && { skip "within $kb KB" "a library aborts before the program begins"; continue; }
     check "within $kb KB: status $status" test $status = 0 -o $status = 1 -o $status = 127     # 127: its libraries are not loaded
 done
 refused 2 "at most 64 devices" "$graph_transform" models/mlp.onnx --loss mse --batch-size 10 --simulate "$DIR/hand.json" --expand
