@@ -158,7 +158,16 @@ static int plugin_place(const MpiGroup *g, int *size, int *rank)
     return code ? code : MPI_Comm_rank(g->comm[0], rank);
 }
 
-static void kill_all(const MpiGroup *g, int status) { MPI_Abort(g ? g->comm[0] : MPI_COMM_WORLD, status); }
+/* A duplicate of MPI_COMM_WORLD is ended as MPI_COMM_WORLD: for the duplicate the launcher of MPICH 4.2 often exits
+ * with 0. */
+static void kill_all(const MpiGroup *g, int status)
+{
+    int is = MPI_CONGRUENT;
+
+    if (g && MPI_Comm_compare(g->comm[0], MPI_COMM_WORLD, &is))
+        is = MPI_UNEQUAL;
+    MPI_Abort(is == MPI_CONGRUENT || is == MPI_IDENT ? MPI_COMM_WORLD : g->comm[0], status);
+}
 
 /* ---- messages ---- */
 
