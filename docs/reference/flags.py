@@ -19,7 +19,7 @@ PAGES = """ragged dpexec-train data images tables tokens loss model optimizers s
 dpexec-resume dpexec-eval dpexec-run dpexec-generate dpexec-export dpexec-report dpexec-data dpexec-check dpexec-launch dpexec-tokenize
 dpexec-new dpexec-devices graph-transform parameters semantics onnx devices standard simulate report cli""".split()
 SCRIPTS = ("build-cuda.md", "networks.md")      # flags without a command before them are those of tests/gpu.sh and tests/networks/run.sh
-FOREIGN = {"--with-cuda": "tools/quickstart.sh", "--signal": "sbatch", "--hostfile": "mpirun", "--enable-recovery": "mpirun", "--num-classes": "timm's train.py",
+FOREIGN = {"--with-cuda": "tools/quickstart.sh", "--signal": "sbatch", "--hostfile": "mpirun", "--enable-recovery": "mpirun", "--continuous": "mpirun", "--num-classes": "timm's train.py",
            "--name": "stands for any flag"}
 COMPUTE = ["train", "eval", "run", "generate", "check", "graph-transform"]
 HEAD = """# All flags

@@ -7,6 +7,7 @@ cc=$(sed -n 's/^CMAKE_C_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 sanitize=$(sed -n 's/^DPX_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt")
 export PATH=$build:$PATH LD_LIBRARY_PATH=$build
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe       # the same of Open MPI 5
 here=$root/tests/cli/from_pages
 "$dpexec" devices | grep -q '^cuda:3' && device=cuda || device=cpu
 

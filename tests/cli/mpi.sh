@@ -16,7 +16,8 @@ started() {
     local library=$1 n=$2
     shift 2
     case $library in
-    openmpi) timeout 120 mpirun.openmpi --allow-run-as-root --oversubscribe -n "$n" "$@" ;;
+    # shellcheck disable=SC2086     # options
+    openmpi) timeout 120 mpirun.openmpi --allow-run-as-root --oversubscribe ${openmpi_options:-} -n "$n" "$@" ;;
     mpich) timeout 120 mpirun.mpich -n "$n" "$@" ;;
     esac
 }
@@ -28,7 +29,8 @@ ends() {
     wait "$launched"
     local status=$?
     if [ $status = 0 ] || [ $status = 124 ]; then
-        fail "$library: the launcher's status is $status"
+        fail "$library: the launcher's status is $status, expected an end that says: $*"
+        grep -a dpexec "$DIR/said" | head -5
         return
     fi
     for text; do
@@ -168,7 +170,9 @@ ended_by() {
 
 # Open MPI's launcher leaves the others be where it is told to (docs/guide/cluster.md): they say what they waited for, and for whom.
 last_words() {
-    OMPI_MCA_orte_abort_on_non_zero_status=0 ended_by openmpi KILL 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0.*, 2'
+    local openmpi_options='--mca orte_abort_on_non_zero_status 0'
+    [[ $(mpirun.openmpi --version) == *') 4.'* ]] || openmpi_options=--continuous
+    ended_by openmpi KILL 'nothing has come from rank 1 of 3 for 4 seconds; waiting: rank 0.*, 2'
 }
 
 # What devices need to meet in a communicator of their own goes over MPI too, and a failure of one is told.
