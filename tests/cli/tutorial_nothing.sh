@@ -1,12 +1,12 @@
 #!/bin/bash
-# The commands of docs/tutorial/nothing.md, with 60 steps instead of 1000, end with a validation loss that shows learning, and with text: a
+# The commands of docs/tutorial/nothing.md, with 90 steps instead of 1000, end with a validation loss that shows learning, and with text: a
 # network that knows no more than the frequencies of bytes has a loss above 3.1 (tests/cli/tutorial_text.sh).
 . "$(dirname "$0")/lib.sh"
 begin_tutorial nothing
-short=${commands/--steps 1000/--steps 60}
+short=${commands/--steps 1000/--steps 90}
 short=${short/--warmup-steps 100/--warmup-steps 10}
 short=${short/--lr 0.001/--lr 0.003}
-short=${short/--sample-every 250/--sample-every 30}
+short=${short/--sample-every 250/--sample-every 45}
 check "the short form" test "$short" != "$commands"
 follow "$short"
 check "1.2 MB" test "$(stat -c %s code.txt)" = 1200000
