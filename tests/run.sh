@@ -43,7 +43,7 @@ run() {
     TIMEFORMAT='%U %S'
     { time timeout --foreground 1200 "$@" >"$log" 2>&1; } 2>"$log.time"
     status=$?
-    counts=$(grep -oE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
+    counts=$(grep -aoE '[0-9]+ passed, [0-9]+ failed$' "$log" | tail -1)
     [ -n "$counts" ] || counts="0 passed, 1 failed"
     local p=${counts%% *} f=${counts#*, }
     f=${f%% *}
@@ -52,9 +52,9 @@ run() {
     {
         awk -v name="$name" -v counts="$p passed, $f failed" -v wall=$((SECONDS - start)) \
             'END { printf "%-16s%s (%d s, of a processor %.1f)\n", name, counts, wall, $1 + $2 }' "$log.time"
-        grep '^SKIPPED: ' "$log"
+        grep -a '^SKIPPED: ' "$log"
         if [ "$f" != 0 ]; then
-            grep -nE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
+            grep -anE 'FAILED|ERROR|expected|SUMMARY|^ +[0-9]+\. ' "$log" | head -40
             echo "exit status $status; the last lines:"
             tail -15 "$log"
         fi
