@@ -455,6 +455,17 @@ DPX_API dpx_status dpx_trainer_trace(dpx_trainer *trainer, uint32_t events) DPX_
 /* Writes the timings in Chrome's trace format (chrome://tracing, Perfetto), a row for each device. */
 DPX_API dpx_status dpx_trainer_write_trace(const dpx_trainer *trainer, const char *path) DPX_CHECKED;
 
+/* Times every node of the following training steps and sums the times by operator and by layer; 0 ends it.  On
+ * accelerators the first 20 steps that count are timed, and the time of a step is that of the steps behind them.  In a
+ * world all processes must do the same. */
+DPX_API dpx_status dpx_trainer_profile(dpx_trainer *trainer, int on) DPX_CHECKED;
+/* After each step: `seconds` that it took, `data` of them until its batch was there.  NaN seconds: it does not count.
+ * Neither do the first two steps with each batch shape. */
+DPX_API dpx_status dpx_trainer_profile_step(dpx_trainer *trainer, double seconds, double data) DPX_CHECKED;
+/* Writes the profile as text, or as JSON, beside the peaks of the first device, which the first call measures. */
+DPX_API dpx_status dpx_trainer_write_profile(dpx_trainer *trainer, int json, dpx_write_fn *write,
+                                             void *user) DPX_CHECKED;
+
 /* A step over one batch: all inputs of the model and the target, by name, in any order; dpx_run accepts a target, too,
  * but needs none.  An unknown or repeated name is DPX_INVALID.  Tensors whose names are all NULL are the inputs in the
  * graph's order, then the target; a mixture is DPX_INVALID.  The buffers are read in place, with their samples along

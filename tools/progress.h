@@ -18,6 +18,7 @@ typedef struct {
     /* The training of an epoch: since `epoch_start`, `samples` were trained on, without the seconds `paused`. */
     int64_t epoch, epochs, samples;
     double epoch_start, paused, pause_start;
+    double paused_ever;         /* in all epochs */
     int pauses;                 /* that have begun and not ended */
     int64_t first;              /* steps that were done when training began */
     double first_start;         /* when it began; 0: not yet */

@@ -48,8 +48,12 @@ void progress_pause(Progress *p)
 
 void progress_resume(Progress *p)
 {
-    if (!--p->pauses)
-        p->paused += seconds_now() - p->pause_start;
+    if (!--p->pauses) {
+        const double paused = seconds_now() - p->pause_start;
+
+        p->paused += paused;
+        p->paused_ever += paused;
+    }
 }
 
 double progress_rate(const Progress *p)

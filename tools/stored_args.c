@@ -236,8 +236,8 @@ Status expand_config(ArgList *out, const Args *a)
 }
 
 /* Flags that belong to one start of a run, not to the run. */
-static const char *const of_one_start[] = { "resume",     "out", "config",       "world", "rank",
-                                            "rendezvous", "mpi", "world-secret", "trace", NULL };
+static const char *const of_one_start[] = { "resume", "out",          "config", "world",   "rank", "rendezvous",
+                                            "mpi",    "world-secret", "trace",  "profile", NULL };
 
 Status expand_resume(ArgList *out, const Args *a)
 {
@@ -348,9 +348,10 @@ static Status export_with(const Args *a, dpx_model **model, const char *run, int
 
 Status export_checkpoint(const char *run, const char *at, bool joined, const char *to)
 {
-    static const char *const never[] = { "resume", "out",     "config",        "world",    "rank",         "rendezvous",
-                                         "mpi",    "devices", "split",         "replicas", "world-secret", "trace",
-                                         "shard",  "links",   "class-weights", NULL };
+    static const char *const never[] = { "resume",        "out",   "config",  "world", "rank",
+                                         "rendezvous",    "mpi",   "devices", "split", "replicas",
+                                         "world-secret",  "trace", "profile", "shard", "links",
+                                         "class-weights", NULL };
     ArgList list = { 0 };
     Args a = { 0 };
     dpx_model *model = NULL;

@@ -1,4 +1,4 @@
-/* The trainer: its life, the end of an epoch, timings and export.
+/* The trainer: its life, the end of an epoch and export.
  *
  * The processes of a world settle before they begin that they were given the same, and that their devices fit
  * together. */
@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "exec/inspect/links.h"
+#include "exec/inspect/profile.h"
 #include "exec/inspect/replica_weights.h"
 #include "exec/inspect/transform.h"
 #include "exec/operators/operators.h"
@@ -175,6 +176,7 @@ void dpx_trainer_free(dpx_trainer *t)
         return;
     session_free(t->session);
     trace_free(t->trace);
+    profile_free(t->profile);
     measured_restart(&t->measured);
     measured_restart(&t->trained);
     free(t->prediction);
@@ -396,37 +398,6 @@ Status trainer_agree(const dpx_trainer *t, Status st, const char *what)
         return st;
     return FAIL((Status)(-(worst / WORLD_MAX)), "%s: rank %d cannot go on", what,
                 (int)(WORLD_MAX - 1 - worst % WORLD_MAX));
-}
-
-/* ---- timing ---- */
-
-dpx_status dpx_trainer_trace(dpx_trainer *t, uint32_t events)
-{
-    Trace *fresh = NULL;
-    Status st;
-
-    NEED(t, "trainer");
-    if ((st = events ? trace_create(&fresh, events) : ST_OK))
-        return (dpx_status)st;
-    session_set_trace(t->session, fresh);
-    trace_free(t->trace);
-    t->trace = fresh;
-    return DPX_OK;
-}
-
-dpx_status dpx_trainer_write_trace(const dpx_trainer *t, const char *path)
-{
-    OutFile *file;
-    Status st;
-
-    NEED(t, "trainer");
-    NEED(path, "path");
-    if (!t->trace)
-        return (dpx_status)FAIL(E_INVALID, "nothing was timed: call dpx_trainer_trace first");
-    if ((st = outfile_open(&file, path)))
-        return (dpx_status)st;
-    trace_write(t->trace, outfile_stream(file));
-    return (dpx_status)outfile_close(file, ST_OK);
 }
 
 /* ---- export ---- */

@@ -123,9 +123,10 @@ struct dpx_trainer {
     Lengths lengths; /* of the next step */
     bool has_reach;  /* the session has replicas' lengths, of the last step that had any */
     Padding padding;
-    dpx_tensor *prediction; /* [outputs of the model] that the last evaluation gave; NULL: there was none */
-    int n_resumed;          /* the first states: those that the checkpoint had */
-    Trace *trace;           /* NULL: nothing is timed */
+    dpx_tensor *prediction;  /* [outputs of the model] that the last evaluation gave; NULL: there was none */
+    int n_resumed;           /* the first states: those that the checkpoint had */
+    Trace *trace;            /* NULL: nothing is timed for it */
+    struct Profile *profile; /* likewise */
     dpx_log_fn *log;
     void *log_user;
     dpx_progress_fn *progress;
@@ -223,6 +224,8 @@ Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* E_INVALID: results of steps must be taken first, before a step whose result is given at once (`now`), or later. */
 Status trainer_check_room(const dpx_trainer *t, bool now) CHECKED;
+/* exec/api/trainer_trace.c: tells the profile, which there is, that a program has run since `begun` */
+Status trainer_profile_run(dpx_trainer *t, BuildMode mode, const SessionStep *step, double begun) CHECKED;
 /* exec/api/rates.c */
 /* The learning rate of a group in a step, counted from 0. */
 double trainer_rate(const dpx_trainer *t, int group, int64_t step);

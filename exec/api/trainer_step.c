@@ -38,6 +38,7 @@ static void add_learning_rates(const dpx_trainer *t, GivenBatch *f)
 static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step)
 {
     const int before = trainer_world(t) ? states_begun(session_states(t->session)) : 0;
+    double now;
 
     t->stepped |= mode >= BUILD_TRAIN;
     if (t->lengths.n || t->has_reach)
@@ -49,7 +50,10 @@ static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, Session
         t->agreed &= states_begun(session_states(t->session)) == before;
         TRY(trainer_agree_states(t));
     }
+    now = t->profile ? world_now() : 0;
     TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
+    if (t->profile)
+        TRY(trainer_profile_run(t, mode, step, now));
     t->states_known |= MODES_UPDATE >> mode & 1 || !has_loss(&t->options->build);
     return ST_OK;
 }

@@ -212,6 +212,7 @@ static Status await_call(GpuPart *part, const KernelCtx *ctx, const GpuCall *c)
 static Status trace_call(GpuPart *part, KernelCtx *ctx, GpuCall *c, int k)
 {
     TraceEvent e = { .device = part->device,
+                     .graph = part->gpu->program->graph,
                      .node = c->call->node,
                      .kernel = c->call->kernel ? c->call->kernel->name : NULL };
     double seconds;

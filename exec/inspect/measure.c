@@ -39,13 +39,13 @@ typedef struct {
     NamedTensor in; /* 1/256 everywhere: how much power a product takes depends on its numbers */
 } Work;
 
-/* Compiles the graph `text`, whose input x is float32 of `shape`, for the device. */
-static Status work_open(Work *w, const DeviceSpec *d, const char *text, const Shape *shape)
+/* Compiles the graph `text`, whose input x has this type and shape, for the device. */
+static Status work_open(Work *w, const DeviceSpec *d, const char *text, DType type, const Shape *shape)
 {
     const BuildOptions none = { .mode = BUILD_INFER };
     DeviceList list = { .n = 1, .device = { *d } };
     Arena *a = arena_create();
-    Tensor *x = a ? tensor_create(a, DT_FLOAT32, shape) : NULL;
+    Tensor *x = a ? tensor_create(a, type, shape) : NULL;
     Graph *g = NULL;
     Status st = x ? graph_parse(&g, text, strlen(text)) : FAIL_NOMEM();
 
@@ -80,13 +80,13 @@ static Status work_run(double *seconds, Work *w)
 }
 
 /* The seconds of the fastest of many runs. */
-static Status time_work(double *least, const DeviceSpec *d, const char *text, const Shape *shape)
+static Status time_work(double *least, const DeviceSpec *d, const char *text, DType type, const Shape *shape)
 {
     double took;
     Work w;
     Status st;
 
-    TRY(work_open(&w, d, text, shape));
+    TRY(work_open(&w, d, text, type, shape));
     st = work_run(&took, &w); /* which compiles */
     *least = INFINITY;
     for (double begin = world_now(), n = 0; !st && (n < LEAST_RUNS || world_now() - begin < LEAST_SECONDS); n++)
@@ -99,31 +99,31 @@ static Status time_work(double *least, const DeviceSpec *d, const char *text, co
 enum { PRODUCTS_TEXT = 4096 };
 
 /* The text of a graph with a chain of products of n x n matrices: each multiplies the one before by x. */
-static void write_products(char text[PRODUCTS_TEXT], int n, int chain)
+static void write_products(char text[PRODUCTS_TEXT], DType type, int n, int chain)
 {
-    int len = snprintf(text, PRODUCTS_TEXT, "graph \"products\" {\n  input %%x : float32[%d,%d]\n", n, n);
+    const char *of = dtype_name(type);
+    int len = snprintf(text, PRODUCTS_TEXT, "graph \"products\" {\n  input %%x : %s[%d,%d]\n", of, n, n);
 
     for (int i = 1; i <= chain; i++)
-        len += snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  %%y%d : float32[%d,%d] = MatMul(%%%s%.0d, %%x)\n",
-                        i, n, n, i > 1 ? "y" : "x", i - 1);
+        len += snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  %%y%d : %s[%d,%d] = MatMul(%%%s%.0d, %%x)\n", i, of,
+                        n, n, i > 1 ? "y" : "x", i - 1);
     snprintf(text + len, PRODUCTS_TEXT - (size_t)len, "  output \"y\" = %%y%d\n}\n", chain);
 }
 
-Status measure_flops(double *out, const DeviceSpec *d)
+Status measure_flops(double *out, const DeviceSpec *d, DType type)
 {
     const int n = d->cuda ? GPU_SIZE : CPU_SIZE;
     const Shape square = SHAPE(n, n);
     char text[PRODUCTS_TEXT];
     double seconds;
 
-    write_products(text, n, CHAIN);
-    TRY(time_work(&seconds, d, text, &square));
+    write_products(text, type, n, CHAIN);
+    TRY(time_work(&seconds, d, text, type, &square));
     *out = 2.0 * CHAIN * n * n * n / seconds;
     return ST_OK;
 }
 
-/* Bytes a second that the device reads and writes in an operator that computes almost nothing. */
-static Status measure_bytes(double *out, const DeviceSpec *d)
+Status measure_bytes(double *out, const DeviceSpec *d)
 {
     const Shape row = SHAPE(COPY_BYTES / 4);
     char text[256];
@@ -132,7 +132,7 @@ static Status measure_bytes(double *out, const DeviceSpec *d)
     snprintf(text, sizeof text,
              "graph \"bytes\" {\n  input %%x : float32[%d]\n  %%y : float32[%d] = Neg(%%x)\n  output \"y\" = %%y\n}\n",
              COPY_BYTES / 4, COPY_BYTES / 4);
-    TRY(time_work(&seconds, d, text, &row));
+    TRY(time_work(&seconds, d, text, DT_FLOAT32, &row));
     *out = 2.0 * COPY_BYTES / seconds;
     return ST_OK;
 }
@@ -178,8 +178,8 @@ static Status measure_slowdown(double *out, const DeviceList *list)
     Work work;
     Status st;
 
-    write_products(text, CPU_SIZE, LONG_CHAIN);
-    TRY(work_open(&work, &list->device[0], text, &square));
+    write_products(text, DT_FLOAT32, CPU_SIZE, LONG_CHAIN);
+    TRY(work_open(&work, &list->device[0], text, DT_FLOAT32, &square));
     TRY_TO(done, st, work_run(&took, &work)); /* which compiles */
     for (int who = 0; who < world_size(w); who++) {
         least = who == world_rank(w) ? INFINITY : 0;
@@ -369,7 +369,7 @@ static Status measure_devices(Cluster *c, const DeviceList *list, const int64_t 
 
     c->flops = c->bandwidth = c->node_bandwidth = INFINITY;
     for (int i = 0; i < list->n; i++) {
-        TRY(measure_flops(&flops, &list->device[i]));
+        TRY(measure_flops(&flops, &list->device[i], DT_FLOAT32));
         c->flops = fmin(c->flops, flops);
     }
     TRY(least_of(&c->flops, list->world)); /* so that all begin the next one together */

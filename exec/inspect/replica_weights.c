@@ -18,7 +18,7 @@ static Status measure_all(double *weight, const DeviceList *list)
     double most = 0;
 
     for (int i = 0; i < list->n; i++)
-        TRY(measure_flops(&weight[first + i], &list->device[i]));
+        TRY(measure_flops(&weight[first + i], &list->device[i], DT_FLOAT32));
     world_set_purpose(list->world, "--split auto: the rates of devices");
     for (int r = 0; r < size && size > 1; r++)
         TRY(world_share(list->world, r, weight + r * list->n, (size_t)list->n * sizeof *weight));

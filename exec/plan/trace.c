@@ -44,6 +44,23 @@ void trace_add(Trace *t, const TraceEvent *e)
         t->event[i] = *e;
 }
 
+uint32_t trace_count(const Trace *t)
+{
+    const uint32_t n = atomic_load(&t->n);
+
+    return n < t->max ? n : t->max;
+}
+
+const TraceEvent *trace_at(const Trace *t, uint32_t i) { return &t->event[i]; }
+
+void trace_cut(Trace *t, uint32_t n)
+{
+    if (n < trace_count(t))
+        atomic_store(&t->n, n);
+}
+
+bool trace_is_full(const Trace *t) { return trace_count(t) == t->max; }
+
 /* An absent input has rank -1. */
 static uint64_t trace_bytes_of(const Tensor *t, int n)
 {
@@ -61,7 +78,7 @@ uint64_t trace_bytes(const Node *n, const Tensor *in, const Tensor *out)
 
 void trace_write(const Trace *t, FILE *to)
 {
-    uint32_t n = atomic_load(&t->n) < t->max ? atomic_load(&t->n) : t->max;
+    const uint32_t n = trace_count(t);
     JsonWriter w = { .to = to, .compact = true, .lines = 2 };
     uint64_t zero = UINT64_MAX;
 

@@ -7,12 +7,13 @@
 #include "exec/run/program_internal.h"
 #include "graph/ir/op.h"
 
-static void trace_call(Trace *t, int device, const CpuCall *c, uint64_t start)
+static void trace_call(const DeviceProgram *part, const CpuCall *c, uint64_t start)
 {
+    const Prepared *p = &part->program->ready;
     const Call *k = c->call;
 
-    trace_add(t, &(TraceEvent){ device, k->node, k->kernel ? k->kernel->name : NULL,
-                                trace_bytes(k->node, c->in, c->out), start, trace_now() });
+    trace_add(p->trace, &(TraceEvent){ part->device, p->graph, k->node, k->kernel ? k->kernel->name : NULL,
+                                       trace_bytes(k->node, c->in, c->out), start, trace_now() });
 }
 
 static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
@@ -32,7 +33,7 @@ static Status run_calls(DeviceProgram *part, KernelCtx *ctx)
         if (st)
             return status_prefix(st, "%s", node_text(part->program->ready.graph, c->call->node));
         if (trace)
-            trace_call(trace, part->device, c, start);
+            trace_call(part, c, start);
     }
     for (int i = 0; i < part->n_copy; i++)
         memcpy(part->to[i], part->from[i], part->bytes[i]);

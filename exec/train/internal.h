@@ -21,6 +21,7 @@ typedef struct Compiled {
     bool means;              /* it reads the means of parameters */
     unsigned keeps;          /* KEEP_: further outputs of a training step */
     Program *program;        /* of all, or of what shapes are known of; NULL: of nothing */
+    uint64_t runs;           /* steps that have begun */
     int begun;               /* steps that have not ended, which need it */
     const Graph *graph;      /* of the program, else of the rest: whose inputs are given */
     int *place;              /* [inputs of its graph] where the last list had them; -1: nowhere */
@@ -48,7 +49,9 @@ struct Session {
     int n_output;
     unsigned keeps; /* KEEP_: of following training steps */
     Trace *trace;
-    SessionLog *log; /* may be NULL */
+    bool keeps_programs; /* none is freed, because events of the trace point to their nodes */
+    uint64_t forgotten;  /* programs freed while the session lives */
+    SessionLog *log;     /* may be NULL */
     void *log_user;
     char summary[REPORT_SUMMARY];           /* of the first program; "": none was made with a log */
     bool notes_logged, accumulation_logged; /* what the passes found, once; what only those for micro-batches do */

@@ -308,6 +308,7 @@ static void take_class_axis(Session *s, const ClassAxis *found)
         }
         *at = c->next;
         compiled_free(c);
+        s->forgotten++;
     }
     s->class_axis = *found;
     s->class_axis.output = NULL;
@@ -357,21 +358,22 @@ int session_count_programs(const Session *s)
     return n;
 }
 
-/* Frees the programs used longest ago, but none whose step is under way.  While there is a trace all stay, because its
- * events point to their nodes. */
+/* Frees the programs used longest ago, but none whose step is under way.  All stay while events of a trace point to
+ * their nodes. */
 static void forget_programs(Session *s)
 {
     Compiled **at = &s->compiled, *c;
 
     for (int n = 0; *at && n < s->most_programs; n++)
         at = &(*at)->next;
-    while (!s->trace && (c = *at)) {
+    while (!s->keeps_programs && (c = *at)) {
         if (c->begun) {
             at = &c->next;
             continue;
         }
         *at = c->next;
         compiled_free(c);
+        s->forgotten++;
     }
 }
 
@@ -613,6 +615,7 @@ Status session_begin(SessionStep *step, Session *s, BuildMode mode, const NamedT
     TRY(c->rest ? run_rest(s, c, in, n_in) : program_begin(c->program, in, c->place, part));
     *step = (SessionStep){ c, c->rest ? 0 : program_turn(c->program) };
     c->begun++;
+    c->runs++;
     return ST_OK;
 }
 
@@ -699,9 +702,14 @@ Status session_set_reach(Session *s, const InputReach *list, int n)
     return reach_copy(&s->reach, &(ReplicaReach){ (InputReach *)(uintptr_t)list, n, replicas });
 }
 
-void session_set_trace(Session *s, Trace *t)
+uint64_t session_forgotten(const Session *s) { return s->forgotten; }
+
+uint64_t session_step_runs(const SessionStep *step) { return step->compiled->runs; }
+
+void session_set_trace(Session *s, Trace *t, bool keeps)
 {
     s->trace = t;
+    s->keeps_programs = keeps;
     for (Compiled *c = s->compiled; c; c = c->next)
         if (c->program)
             program_set_trace(c->program, t);

@@ -103,7 +103,12 @@ void session_set_samples_each(Session *s, int64_t samples);
 Status session_set_reach(Session *s, const struct InputReach *list, int n) CHECKED;
 /* [replicas] Whose parts ended before the whole, in a step that has begun; NULL: no part did. */
 const bool *session_reach_kept(const SessionStep *step);
-/* Times the following steps; NULL: no more. */
-void session_set_trace(Session *s, Trace *t);
+/* Times the following steps; NULL: no more.  With `keeps` no program is freed meanwhile, because events point to nodes.
+ */
+void session_set_trace(Session *s, Trace *t, bool keeps);
+/* How many programs were freed so far, each with its graph. */
+uint64_t session_forgotten(const Session *s);
+/* How often the program of this step has run; of a step whose rest is interpreted, too. */
+uint64_t session_step_runs(const SessionStep *step);
 
 #endif

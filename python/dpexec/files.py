@@ -18,7 +18,7 @@ from .options import OPTIONS
 _SEQUENCES = ("padding", "pad_multiple", "group_by_length", "lengths", "mask", "padding_mask")
 #: Settings of dpexec.train that are flags of `dpexec train` and no options of the engine.
 PROGRAM = ("val_split", "map", "workers", "balanced", "augment", "mean", "std", *_SEQUENCES, "eval_batches", "no_best",
-           "time_limit", "tensorboard", "trace", "config")
+           "time_limit", "tensorboard", "trace", "profile", "config")
 
 
 def is_sequences(x: Any) -> bool:

@@ -160,6 +160,8 @@ static Status note_given(const Run *r)
         TRY(world_note_flag(&r->world, r->args, same[i]));
     if (r->world.world)
         TRY((Status)dpx_world_note(r->world.world, "--trace", args_has(r->args, "trace") ? "given" : "not given"));
+    if (r->world.world)
+        TRY((Status)dpx_world_note(r->world.world, "--profile", args_has(r->args, "profile") ? "given" : "not given"));
     if (r->world.world && strcmp(dpx_options_get(r->args->options, "shard"), "none")) /* all take part in checkpoints */
         TRY((Status)dpx_world_note(r->world.world, "--out", r->keeps ? "a folder" : "none"));
     return world_note_flag(&r->world, r->args, "resume");
@@ -246,6 +248,7 @@ static Status load_all(Run *r)
         TRY(loader_share(r->loader, r->trainer));
     if (args_has(a, "trace")) /* all ranks: collectives are captured by all or by none */
         TRY((Status)dpx_trainer_trace(r->trainer, TRACE_EVENTS));
+    TRY(profile_open(r));
     return open_sampler(r);
 }
 

@@ -197,10 +197,11 @@ static Status train_begin_step(Run *r, const Batch *b)
             break;
         if (last) {
             TRY(end_epoch(r, true));
+            r->clock.leave_out = true;
             begin_epoch(r);
             TRY(loader_start(r->loader, r->at.epoch, 0));
         }
-        if (!(b = loader_next(r->loader))) {
+        if (!(b = profile_next_batch(r))) {
             TRY(loader_status(r->loader));
             break;
         }
@@ -220,7 +221,8 @@ Status run_epoch(Run *r)
     begin_epoch(r);
     TRY(loader_start(r->loader, r->at.epoch, r->at.batch));
     dpx_trainer_padding(r->trainer, &r->positions, &r->computed);
-    for (const Batch *b; r->begun < r->steps && run_goes_on(r) && (b = loader_next(r->loader));) {
+    profile_restart(r);
+    for (const Batch *b; r->begun < r->steps && run_goes_on(r) && (b = profile_next_batch(r));) {
         bool due; /* an evaluation or a checkpoint needs the parameters as this step leaves them */
 
         TRY(train_begin_step(r, b));
@@ -228,6 +230,7 @@ Status run_epoch(Run *r)
               (r->save_steps && r->begun % r->save_steps == 0) || (r->sample_every && r->begun % r->sample_every == 0);
         TRY(take_results(r, due ? 0 : ahead));
         TRY(agree_on_end(r, false));
+        TRY(profile_step(r));
     }
     TRY(loader_status(r->loader));
     TRY(take_results(r, 0));

@@ -55,6 +55,8 @@ static const Flag flags[] = {
       "write event files for TensorBoard into the run's folder: scalars, histograms of weights and gradients, images, "
       "the graph" },
     { "trace", "FILE.json", "time every node and write Chrome's trace format, for chrome://tracing or Perfetto" },
+    { "profile", NULL,
+      "print at the end where the time of a step goes, by operator and by layer, and what limits the run" },
     { "dry-run", NULL,
       "print what each device would execute and the memory it needs, and run nothing; no data is read" },
     { "verbose", NULL, "print also how the model is divided over devices, input by input" },
@@ -197,6 +199,7 @@ static Status finish_run(Run *r)
         TRY((Status)dpx_trainer_export(r->trainer, r->has_dir ? run_dir_file(&r->dir, "model.onnx", path) : NULL));
     if (args_has(r->args, "trace") && !r->world.rank)
         TRY((Status)dpx_trainer_write_trace(r->trainer, args_value(r->args, "trace")));
+    TRY(profile_finish(r));
     progress_end(&r->progress);
     TRY(agree_on_end(r, true)); /* the others end when rank 0 has written everything, or fail with it */
     if (!r->world.rank)
@@ -246,9 +249,14 @@ static Status train(Run *r)
     while (r->step < r->steps && run_goes_on(r))
         TRY(run_epoch(r));
     r->too_long &= r->step < r->steps && !r->early;
-    if (!r->signal)
-        return r->finds ? lr_find_finish(r) : finish_run(r);
+    if (!r->signal && !r->finds)
+        return finish_run(r);
+    if (!r->signal) {
+        TRY(profile_finish(r));
+        return lr_find_finish(r);
+    }
     TRY(save(r));
+    TRY(profile_finish(r));
     TRY(agree_on_end(r, true));
     if (!r->world.rank)
         progress_line(&r->progress, "stopped by a signal at step %" PRId64 "%s%s", r->step, resume_hint(r),

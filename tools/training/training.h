@@ -32,6 +32,12 @@ typedef struct {
     bool diverged;
 } LrFind;
 
+/* The time of the present step, for --profile. */
+typedef struct {
+    bool on, leave_out; /* leave_out: an epoch ended within the step */
+    double since, paused, data;
+} StepClock;
+
 typedef struct {
     const Args *args;
     dpx_model *model;
@@ -81,6 +87,7 @@ typedef struct {
     double report_due;    /* when it may be written again */
     bool finds;           /* --lr-find: nothing of the training is kept */
     LrFind find;
+    StepClock clock;
     char *batch_text; /* the number in place of --batch-size auto; NULL: it was not given */
 } Run;
 
@@ -131,6 +138,19 @@ Status batch_check_auto(const Args *a) CHECKED; /* E_INVALID: it does not go wit
 /* Chooses the batch size by the memory of its step, the same in all processes, or takes it from the checkpoint that the
  * run resumes from, and puts the number in place of `auto`. */
 Status batch_choose(Run *r, Progress *log) CHECKED;
+
+/* ---- profile_run.c ---- */
+
+/* Begins a profile, if --profile is given.  All processes call it. */
+Status profile_open(Run *r) CHECKED;
+/* Begins the time of a step: what was before belongs to none. */
+void profile_restart(Run *r);
+/* loader_next, and counts the time that it takes. */
+const Batch *profile_next_batch(Run *r);
+/* Ends a step, and begins the time of the next. */
+Status profile_step(Run *r) CHECKED;
+/* Prints the profile, if there is one, and writes profile.json into the run's folder. */
+Status profile_finish(Run *r) CHECKED;
 
 /* ---- lr_find.c ---- */
 
