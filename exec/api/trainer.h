@@ -224,7 +224,9 @@ Status trainer_give_predictions(dpx_trainer *t, dpx_result *r, const NamedTensor
 Status trainer_begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, SessionStep *step) CHECKED;
 /* E_INVALID: results of steps must be taken first, before a step whose result is given at once (`now`), or later. */
 Status trainer_check_room(const dpx_trainer *t, bool now) CHECKED;
-/* exec/api/trainer_trace.c: tells the profile, which there is, that a program has run since `begun` */
+/* exec/api/trainer_trace.c: tell the profile, which there is, that a program is to run, and that it has run; the first
+ * returns the time, in seconds */
+double trainer_profile_begin(dpx_trainer *t);
 Status trainer_profile_run(dpx_trainer *t, BuildMode mode, const SessionStep *step, double begun) CHECKED;
 /* exec/api/rates.c */
 /* The learning rate of a group in a step, counted from 0. */

@@ -50,7 +50,7 @@ static Status begin(dpx_trainer *t, BuildMode mode, const GivenBatch *f, Session
         t->agreed &= states_begun(session_states(t->session)) == before;
         TRY(trainer_agree_states(t));
     }
-    now = t->profile ? world_now() : 0;
+    now = t->profile ? trainer_profile_begin(t) : 0;
     TRY(session_begin(step, t->session, mode, f->tensor, f->n, f->partly ? &f->part : NULL));
     if (t->profile)
         TRY(trainer_profile_run(t, mode, step, now));

@@ -60,6 +60,12 @@ dpx_status dpx_trainer_profile(dpx_trainer *t, int on)
     return DPX_OK;
 }
 
+double trainer_profile_begin(dpx_trainer *t)
+{
+    profile_begin_run(t->profile);
+    return world_now();
+}
+
 Status trainer_profile_run(dpx_trainer *t, BuildMode mode, const SessionStep *step, double begun)
 {
     const ProfileRun run = { .trains = mode >= BUILD_TRAIN,

@@ -8,7 +8,7 @@
 #include "exec/inspect/cluster.h"
 
 /* FLOP/s of products of that type on the device with its team, in the fastest of at least 5 runs and at least 0.15
- * seconds, so that other programs on the machine matter little. */
+ * seconds, so that other programs on the machine matter little; runs that take seconds are fewer. */
 Status measure_flops(double *out, const DeviceSpec *d, DType type) CHECKED;
 /* Bytes a second that the device reads and writes in an operator that computes almost nothing; the fastest, as well. */
 Status measure_bytes(double *out, const DeviceSpec *d) CHECKED;

@@ -107,6 +107,7 @@ static Status find_row(ProfileRow **out, Profile *p, ProfileRows *rows, const ch
 static const char *layer_of(const ProfileGraph *x, const Node *n, Arena *a)
 {
     const char *name = n->name ? n->name : "", *copy;
+    const size_t own = strlen(n->op->name);
 
     if (*x->path[n->index])
         return x->path[n->index];
@@ -117,8 +118,10 @@ static const char *layer_of(const ProfileGraph *x, const Node *n, Arena *a)
     for (const char *next; (next = strstr(name, " of "));)
         name = next + 4;
     name += *name == '/' && name[1];
+    if (!*name || (!strncmp(name, n->op->name, own) && name[own + strspn(name + own, "_0123456789")] == '\0'))
+        return "(other)"; /* a name made from the operator's, "Expand_12" */
     copy = strrchr(name, '@');
-    return !*name ? n->op->name : copy && copy > name ? arena_printf(a, "%.*s", (int)(copy - name), name) : name;
+    return copy && copy > name ? arena_printf(a, "%.*s", (int)(copy - name), name) : name;
 }
 
 static int type_of(const Graph *g, const Node *n)
@@ -226,6 +229,8 @@ static Status add_run(Profile *p, uint32_t from, uint32_t to)
         x->sums[trace_at(p->events, i)->node->index].latest = 0;
     return ST_OK;
 }
+
+void profile_begin_run(Profile *p) { trace_cut(p->events, p->kept); }
 
 Status profile_take(Profile *p, const ProfileRun *run)
 {

@@ -22,7 +22,9 @@ typedef struct {
     double seconds;     /* from its beginning on */
     Trace *also;        /* receives its events, too; may be NULL */
 } ProfileRun;
-/* Takes the events since the last call. */
+/* Before the run: drops events of one that failed. */
+void profile_begin_run(Profile *p);
+/* After the run: takes its events. */
 Status profile_take(Profile *p, const ProfileRun *run) CHECKED;
 /* Ends a step that took `seconds`, `data` of them until its batch was there.  Adds its times to the profile, unless a
  * program of the step ran for the first or second time, or `seconds` is NaN. */

@@ -90,6 +90,8 @@ static dpx_status replicate(void *user, const char *node, int copy, void **conte
     return DPX_OK;
 }
 
+static void write_nothing(void *user, const char *text, size_t bytes) { (void)user, (void)text, (void)bytes; }
+
 static void progress(void *user, const dpx_result *r) { (void)user, (void)r; }
 
 static dpx_status step_of_data(Args *a, dpx_status (*step)(dpx_trainer *, const dpx_data *, dpx_result *))
@@ -160,6 +162,9 @@ static dpx_status holds(bool good) { return good ? DPX_OK : DPX_INTERNAL; }
       dpx_trainer_on_replicate(a->t, "*", replicate, NULL, NULL))                                                \
     X(trainer_on_step, ALWAYS, 0, false, (dpx_trainer_on_step(a->t, progress, NULL), DPX_OK))                    \
     X(trainer_context, ALWAYS, 0, false, holds(!dpx_trainer_context(a->t, "none")))                              \
+    X(trainer_profile, ALWAYS, 0, false, dpx_trainer_profile(a->t, 1))                                           \
+    X(trainer_profile_step, NEVER, DPX_INVALID, false, dpx_trainer_profile_step(a->t, 1, 0))                     \
+    X(trainer_write_profile, NEVER, DPX_INVALID, false, dpx_trainer_write_profile(a->t, 0, write_nothing, NULL)) \
     X(trainer_trace, ALWAYS, 0, false, dpx_trainer_trace(a->t, 8))                                               \
     X(trainer_write_trace, NEVER, DPX_INVALID, false, dpx_trainer_write_trace(a->t, "/dev/null"))                \
     X(trainer_option, ALWAYS, 0, false, holds(dpx_trainer_option(a->t, "lr") != NULL))                           \

@@ -147,6 +147,10 @@ typedef struct {
     X(create_model, "dpx_trainer_create: model", dpx_trainer_create(&a->t, NULL, a->o, NULL, NULL))                    \
     X(create_options, "dpx_trainer_create: options", dpx_trainer_create(&a->t, a->m, NULL, NULL, NULL))                \
     X(trace_trainer, "dpx_trainer_trace: trainer", dpx_trainer_trace(NULL, 1))                                         \
+    X(profile_trainer, "dpx_trainer_profile: trainer", dpx_trainer_profile(NULL, 1))                                   \
+    X(profile_step, "dpx_trainer_profile_step: trainer", dpx_trainer_profile_step(NULL, 1, 0))                         \
+    X(profile_of, "dpx_trainer_write_profile: trainer", dpx_trainer_write_profile(NULL, 0, write_nothing, NULL))       \
+    X(profile_write, "dpx_trainer_write_profile: write", dpx_trainer_write_profile(a->t, 0, NULL, NULL))               \
     X(write_trainer, "dpx_trainer_write_trace: trainer", dpx_trainer_write_trace(NULL, "x"))                           \
     X(write_path, "dpx_trainer_write_trace: path", dpx_trainer_write_trace(a->t, NULL))                                \
     X(train_trainer, "dpx_train_step: trainer", dpx_train_step(NULL, a->b.tensor, 2, &a->r))                           \

@@ -202,10 +202,12 @@ static void tell_trainer(Calls *c)
     dpx_metric m;
     dpx_part part;
 
-    switch (next(c) % 14) {
+    switch (next(c) % 16) {
     case 10: told(dpx_train_update(t, &r)); break;
     case 11: told(dpx_train_reset(t)); break;
     case 12: told(dpx_trainer_set_lr(t, (int)(next(c) % 3), next(c) & 1 ? NAN : 0.5)); break;
+    case 14: told(dpx_trainer_profile(t, next(c) & 1)); break;
+    case 15: told(dpx_trainer_profile_step(t, next(c) & 1 ? NAN : 0.5, 0.25)); break;
     case 13: told(dpx_trainer_keep(t, next(c) % 5)); break;
     case 0: told(dpx_train_flush(t, &r)); break;
     case 1: told(dpx_train_result(t, &r)); break;
