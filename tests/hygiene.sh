@@ -88,7 +88,7 @@ readers=$(echo "$library" $tools | tr ' ' '\n' | grep -v '^graph/base/numtext.c$
 check 'numbers are read without the locale' \
     "$(grep -nE '\<(strto(d|f|ld)|ato(f|l|ll|i))\(|scanf\([^;]*%[0-9]*l?[efgaEFGA]' $readers)"
 # What people read may be: errors and warnings, what a tool prints, and all that these files write: tables, labels, ranges of options.
-people='exec/api/trainer|exec/device/device_differences|exec/inspect/(check|cluster|picture|simulate_print|verify)|exec/plan/memory_report'
+people='exec/api/trainer|exec/device/device_differences|exec/inspect/(check|cluster|picture|profile_(limit|print)|simulate_print|verify)|exec/plan/memory_report'
 people="$people|graph/recipes/setting|passes/report_print"
 cached='kernels/cuda/plugin/cudnn_attention'      # a key of the process, which is compared with itself
 check 'text that machines read is written without the locale' "$(echo $library $tools | tr ' ' '\n' |

@@ -17,6 +17,7 @@ const HelpGroup help_groups[] = {
       "metric threshold eval-every eval-batches sample-every sample-prompt monitor patience no-best" },
     { "run", "Length and files of a run",
       "epochs steps time-limit seed out checkpoint-every keep resume config export-preprocess tensorboard trace "
+      "profile "
       "dry-run verbose quiet debug" },
     { "optimizer", "Optimizer",
       "optimizer lr weight-decay no-decay momentum nesterov dampening beta1 beta2 amsgrad eps alpha centered lr-decay "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/inspect/profile_sums.h"
+#include "graph/base/numtext.h"
 
 static int compare_rows(const void *a, const void *b)
 {
@@ -133,7 +134,7 @@ static void list_others(char *text, size_t size, const Suspect *part, int n, int
         const size_t len = strlen(text);
 
         if (i != most && part[i].seconds >= 0.1 * step && len < size)
-            snprintf(text + len, size - len, "; %s %.0f %%", part[i].name, 100 * part[i].seconds / step);
+            text_format(text + len, size - len, "; %s %.0f %%", part[i].name, 100 * part[i].seconds / step);
     }
 }
 
@@ -161,12 +162,12 @@ void profile_limit(char text[PROFILE_LIMIT], const Profile *p)
         const Bound *b = &bound[most];
         const double reached = b->seconds > 0 ? b->least / b->seconds : 0;
 
-        snprintf(text, PROFILE_LIMIT, "%s: %s take %.0f %% of the step at %.0f %% of the measured peak",
-                 reached < 0.3 ? "kernels far from the machine's peak limit the run" : part[most].what, b->names,
-                 100 * part[most].seconds / x.step, 100 * reached);
+        text_format(text, PROFILE_LIMIT, "%s: %s take %.0f %% of the step at %.0f %% of the measured peak",
+                    reached < 0.3 ? "kernels far from the machine's peak limit the run" : part[most].what, b->names,
+                    100 * part[most].seconds / x.step, 100 * reached);
     } else {
-        snprintf(text, PROFILE_LIMIT, "%s: %s takes %.0f %% of the step", part[most].what, part[most].name,
-                 100 * part[most].seconds / x.step);
+        text_format(text, PROFILE_LIMIT, "%s: %s takes %.0f %% of the step", part[most].what, part[most].name,
+                    100 * part[most].seconds / x.step);
     }
     list_others(text, PROFILE_LIMIT, part, PARTS, most, x.step);
     free(list);

@@ -595,51 +595,6 @@ static void test_trace(void)
     remove_folder(folder);
 }
 
-/* ---- profile ---- */
-
-typedef struct {
-    char text[1 << 15];
-    size_t n;
-} Written;
-
-static void write_all(void *user, const char *text, size_t bytes)
-{
-    Written *w = user;
-
-    CU_ASSERT_FATAL(w->n + bytes < sizeof w->text);
-    memcpy(w->text + w->n, text, bytes);
-    w->n += bytes;
-}
-
-static void test_profile(void)
-{
-    dpx_trainer *t = make_trainer(sgd);
-    Written text = { .n = 0 }, json = { .n = 0 };
-    dpx_result r;
-    Batch b;
-
-    if (!t)
-        return;
-    CHECK_DPX_FAILS(DPX_INVALID, "there is no profile", dpx_trainer_profile_step(t, 1, 0));
-    CHECK_DPX_FAILS(DPX_INVALID, "there is no profile", dpx_trainer_write_profile(t, 0, write_all, &text));
-    CHECK_DPX(dpx_trainer_profile(t, 1));
-    CHECK_DPX(dpx_trainer_write_profile(t, 0, write_all, &text));
-    CU_ASSERT(strstr(text.text, "no step was counted of 0") != NULL);
-    make_batch(&b, 4);
-    for (int i = 0; i < 7; i++) { /* two to warm up, one that is left out, four that count */
-        CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
-        CHECK_DPX(dpx_val_step(t, b.tensor, 2, &r)); /* not counted */
-        CHECK_DPX(dpx_trainer_profile_step(t, i == 4 ? NAN : 0.5, 0.125));
-    }
-    CHECK_DPX(dpx_trainer_write_profile(t, 1, write_all, &json));
-    CU_ASSERT(strstr(json.text, "\"steps\": 4,") && strstr(json.text, "\"steps_seen\": 7,"));
-    CU_ASSERT(strstr(json.text, "\"seconds\": 0.5,") && strstr(json.text, "\"waiting_for_data\": 0.125"));
-    CU_ASSERT(strstr(json.text, "\"operator\": \"Update\", \"calls\": 1,") != NULL);
-    CHECK_DPX(dpx_trainer_profile(t, 0));
-    CHECK_DPX(dpx_train_step(t, b.tensor, 2, &r));
-    dpx_trainer_free(t);
-}
-
 /* Inputs [time, batch, width]: samples are counted along the batch's axis. */
 static void test_sequence_first(void)
 {
@@ -798,5 +753,4 @@ DEFINE_SUITE(trainer, { "steps", test_steps }, { "evaluation changes nothing", t
              { "accumulate and flush", test_accumulate }, { "save, resume, export", test_checkpoint },
              { "a scaled loss", test_loss_scale }, { "options of the scale", test_loss_scale_options },
              { "callbacks", test_callbacks }, { "two threads", test_threads }, { "timing", test_trace },
-             { "profile", test_profile }, { "sequence first", test_sequence_first },
-             { "sizes that data alone fit", test_open_sizes });
+             { "sequence first", test_sequence_first }, { "sizes that data alone fit", test_open_sizes });
