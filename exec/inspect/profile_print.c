@@ -137,8 +137,8 @@ static void print_nothing(const Profile *p, FILE *to)
     else
         text_print(to,
                    "profile    no step was counted of %" PRId64
-                   ": the first two steps with each batch shape are left out; train more steps\n",
-                   p->seen);
+                   ": the first two steps with each batch shape are left out; train more steps%s\n",
+                   p->seen, p->forgotten ? ", or raise --programs: some were compiled again" : "");
 }
 
 Status profile_print(const Profile *p, FILE *to)

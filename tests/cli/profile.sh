@@ -100,6 +100,7 @@ check "the same bytes" cmp "$DIR/plain/model.onnx" "$DIR/one/model.onnx"
 "$dpexec" resume "$DIR/one" --steps 18 --quiet >"$DIR/resumed"
 check "a resumed run has none" test "$(grep -c '^limit ' "$DIR/resumed")" = 0
 says "no step was counted of 2: the first two steps" "${train[@]}" --data "$DIR/many.npz" --steps 2 --out "$DIR/short"
+says "or raise --programs" "${train[@]}" --data "$DIR/few.npz" --val "$DIR/few.npz" --epochs 6 --accumulate 3 --programs 4 --out none
 check "JSON without steps" grep -q '"steps": 0' "$DIR/short/profile.json"
 says "limit      " "${train[@]}" --data "$DIR/many.npz" --lr-find --steps 20 --lr 0.1 --out none
 
