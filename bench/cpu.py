@@ -1,14 +1,28 @@
 #!/usr/bin/env python3
-"""Training steps of dpexec and PyTorch on the CPU, alternately in one run with equal threads.  Needs torch, torchvision, onnx, numpy.
+"""Training steps of dpexec and PyTorch on the CPU, in turns, with equal threads.
 
-    bench/cpu.py [--dpexec build/dpexec] [--against OTHER/dpexec] [--threads 1] [--rounds 5] [--only MODEL...]
+Needs torch, torchvision, onnx and numpy.
 
-A round runs each program once, as a process of its own: WARM + STEPS training steps of SGD with momentum on the same random
-batches, from the weights in models/, or those of a network of torchvision that the script exports itself (the legacy exporter in
-training mode).  PyTorch runs eagerly, images in both layouts (contiguous and channels last); the faster one counts.  Counted are the user and system time of all threads per step after the first WARM steps
-(that is what other load on the machine disturbs least), the wall time of a step, and the process's peak memory.  Medians over
-the rounds and their ratios go to standard output and to bench/results/cpu-DATE.json.  With --against another build of dpexec takes
-PyTorch's place, to see whether a change made steps slower or larger; nothing is written then.
+    bench/cpu.py [--dpexec build/dpexec] [--threads 2] [--rounds 3] [--only MODEL...] [--simd native|avx2]
+                 [--contestants NAME...] [--ort-python ort/bin/python] [--against OTHER/dpexec] [--out FILE.json]
+                 [--trial]
+
+A round runs each contestant once, as a process of its own: steps of SGD with momentum on the same random batches.  The
+contestants:
+
+    dpexec           one device of --threads threads
+    replicas         dpexec with a replica of one thread for each of --threads
+    eager            PyTorch
+    channels_last    PyTorch with the channels last; networks of images
+    compile          PyTorch, torch.compile
+    onnxruntime      ONNX Runtime 1.19.2 (cpu_ort.py), with --ort-python; SGD without momentum
+    against          another dpexec, in place of all but the first, to see what a change does; beside the speed by
+                     steps stands that by CPU time of the processes; nothing is written
+
+A step's time is the mean of the steps behind the first one or two; metrics.jsonl has dpexec's.  Peak memory is that of
+the whole process.  The first step's time runs from the start of the process to that step's end; torch.compile's
+is that of the first round, whose cache is empty.  A speed is PyTorch's time divided by dpexec's in the same round.
+Standard output gets a table of medians, spreads and targets; --out gets all numbers.
 """
 import argparse
 import datetime
@@ -16,271 +30,278 @@ import json
 import os
 import pathlib
 import platform
-import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-WARM = 3
-# model: batch size, steps, classes, shape of a sample (floats) or number of tokens
-CASES = {"mlp": (32, 1000, 10, (64,)), "fashion_cnn": (100, 30, 10, (1, 28, 28)), "resnet20": (64, 6, 10, (3, 32, 32)),
-         "transformer": (16, 10, 256, 64), "unet": (8, 12, 2, (3, 64, 64)),
-         "resnet18": (16, 6, 1000, (3, 224, 224)), "vgg11_bn": (8, 4, 1000, (3, 224, 224)), "mobilenet_v2": (16, 6, 1000, (3, 224, 224)),
-         "convnext_tiny": (4, 3, 1000, (3, 224, 224)), "vit_b_16": (4, 3, 1000, (3, 224, 224)), "gpt2": (4, 3, 50257, 128),
-         "gpt": (16, 10, 256, 128), "lstm": (32, 20, 10, (100, 64))}
-OWN = ("mlp", "fashion_cnn", "resnet20", "transformer", "unet")         # in models/; the others are exported
-LAYOUTS = ("contiguous", "channels_last")
+import cpu_models
+from cpu_models import CASES, ROOT
+
+TORCH = ("eager", "channels_last", "compile")
+CONTESTANTS = ("dpexec", "replicas", *TORCH, "onnxruntime")
+AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+COLUMNS = ("model (batch)", "ms/step: dpexec", "replicas", "eager", "channels last", "compile", "ONNX Runtime",
+           "speed (spread)", "target", "replicas' speed", "MiB: dpexec", "PyTorch", "ratio; without import", "target",
+           "s to the first step's end: dpexec", "PyTorch", "beyond the step")
 
 
-def small_gpt(length, layers, width, heads, vocabulary):
-    """Its attention is spelled out: queries, keys and values picked by index from one projection, a mask added."""
-    import math
-
-    import torch
-    from torch import nn
-
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.register_buffer("mask", torch.full((length, length), float("-inf")).triu(1))
-
-        def forward(self, x):
-            samples, tokens, _ = x.shape
-            qkv = self.qkv(x).view(samples, tokens, 3, heads, width // heads)
-            q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
-            scores = q @ k.transpose(-2, -1) / math.sqrt(width // heads) + self.mask[:tokens, :tokens]
-            return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(samples, tokens, width))
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ln_1, self.ln_2, self.attention = nn.LayerNorm(width), nn.LayerNorm(width), Attention()
-            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-        def forward(self, x):
-            x = x + self.attention(self.ln_1(x))
-            return x + self.mlp(self.ln_2(x))
-
-    class Gpt(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(length, width) / 50)
-            self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
-            self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
-
-        def forward(self, tokens):
-            x = self.tokens(tokens) + self.positions[:tokens.shape[1]]
-            return self.head(self.ln(self.blocks(x))).transpose(1, 2)
-
-    return Gpt()
+class Failed(Exception):
+    pass
 
 
-def lstm_classifier(width, hidden, layers, classes):
-    from torch import nn
-
-    class Classifier(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lstm, self.out = nn.LSTM(width, hidden, layers, batch_first=True), nn.Linear(hidden, classes)
-
-        def forward(self, x):
-            return self.out(self.lstm(x)[0][:, -1])
-
-    return Classifier()
-
-
-def make_net(model):
-    """The module and a sample of its input."""
-    import torch
-
-    batch, _, classes, sample = CASES[model]
-    torch.manual_seed(0)
-    if model == "gpt":
-        return small_gpt(sample, 6, 256, 8, classes), torch.zeros(batch, sample, dtype=torch.int64)
-    if model == "lstm":
-        return lstm_classifier(sample[1], 256, 2, classes), torch.zeros(batch, *sample)
-    if model == "gpt2":
-        sys.path.insert(0, str(ROOT / "bench"))
-        import gpu_torch
-
-        class Scores(gpu_torch.Gpt2):
-            """Scores as [N, classes, T], which the loss of both takes."""
-
-            def forward(self, tokens):
-                return super().forward(tokens).view(*tokens.shape, classes).transpose(1, 2)
-
-        return Scores(sample, 12, 768, 12, classes), torch.zeros(batch, sample, dtype=torch.int64)
-    import torchvision
-
-    more = {"dropout": 0.0} if model in ("vgg11_bn", "mobilenet_v2", "vit_b_16") else {}
-    if model == "convnext_tiny":
-        more = {"stochastic_depth_prob": 0.0}
-    return getattr(torchvision.models, model)(num_classes=classes, **more), torch.zeros(batch, *sample)
+def wait_for(pid, log):
+    """Status and resources of the process, and the clock when the file `log` got its first line; None without."""
+    ended, first = 0, None
+    while not ended:
+        watching = log and not first
+        ended, status, used = os.wait4(pid, os.WNOHANG if watching else 0)
+        if watching and log.exists() and log.stat().st_size:
+            first = time.monotonic()
+        elif watching and not ended:
+            time.sleep(0.001)
+    return status, used, first
 
 
-def export(model, path):
-    """In a process of its own: PyTorch's memory is not ours to measure."""
-    import torch
+class Bench:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.env = dict(os.environ, OMP_NUM_THREADS=str(args.threads), TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"))
+        self.isa = []
+        if args.simd == "avx2":
+            self.env.update(AVX2)
+            shown = subprocess.run([args.dpexec, "train", "--help"], capture_output=True, text=True, check=True).stdout
+            self.isa = ["--isa", "x86-64-v3"] if "x86-64-v3" in shown and self.accepts_isa() else []
 
-    net, x = make_net(model)
-    torch.onnx.export(net.train(), (x,), path, dynamo=False, training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
-                      opset_version=17, input_names=["input"], dynamic_axes={"input": {0: "N"}})
+    def accepts_isa(self):
+        """Only a build with several instruction sets has them."""
+        trial = [self.args.dpexec, "train", str(ROOT / "models/mlp.onnx"), "--loss", "cross-entropy", "--dry-run",
+                 "--isa", "x86-64-v3"]
+        return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+    def train(self, program, model, steps, out, *more):
+        return [program, "train", str(cpu_models.path_of(model, self.folder)), "--data", str(self.data(model)),
+                "--loss", "cross-entropy", "--batch-size", str(CASES[model].batch), "--momentum", "0.9",
+                "--lr", "0.001", "--steps", str(steps), "--quiet", "--out", str(out), *self.isa, *more]
+
+    def data(self, model):
+        return self.folder / f"{model}.npz"
+
+    def command(self, who, model, out):
+        args, steps, warm = self.args, self.steps(model), CASES[model].warm
+        if who in TORCH:
+            return [sys.executable, "bench/cpu_torch.py", who, model, str(self.data(model)), str(steps), str(warm),
+                    str(args.threads)]
+        if who == "onnxruntime":
+            return [args.ort_python, "bench/cpu_ort.py", "train", model, str(self.data(model)), str(steps), str(warm),
+                    str(args.threads), str(self.folder / f"{model}-artifacts")]
+        devices, threads = (f"cpu*{args.threads}", 1) if who == "replicas" else ("cpu", args.threads)
+        return self.train(args.against if who == "against" else args.dpexec, model, warm + steps, out, "--devices",
+                          devices, "--threads", str(threads))
+
+    def steps(self, model):
+        return 1 if self.args.trial else CASES[model].steps
+
+    def prepare(self, model):
+        """The ONNX file and the data."""
+        cpu_models.make_data(model, self.data(model), CASES[model].warm + self.steps(model))
+        path = cpu_models.path_of(model, self.folder)
+        if not path.exists():
+            self.call([sys.executable, "bench/cpu_torch.py", "export", model, str(path)])
+
+    def make_artifacts(self, model):
+        """The files that ONNX Runtime trains."""
+        folder = self.folder / f"{model}-artifacts"
+        folder.mkdir()
+        self.call([self.args.ort_python, "bench/cpu_ort.py", "artifacts", model,
+                   str(cpu_models.path_of(model, self.folder)), str(folder)])
+
+    def call(self, command, log=None):
+        """Runs a process: its peak memory in MiB, CPU seconds, standard output, the clock at its start and its end, and
+        with `log` the clock when that file got its first line."""
+        start = time.monotonic()
+        with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as error:
+            child = subprocess.Popen(command, cwd=ROOT, env=self.env, stdout=said, stderr=error)
+            status, used, first = wait_for(child.pid, log)
+            end, child.returncode = time.monotonic(), os.waitstatus_to_exitcode(status)
+            said.seek(0), error.seek(0)
+            if child.returncode:
+                lines = error.read().strip().splitlines()
+                raise Failed(lines[-1] if lines else f"exit status {child.returncode}")
+            return {"peak_mib": used.ru_maxrss / 1024, "cpu_s": used.ru_utime + used.ru_stime, "said": said.read(),
+                    "start": start, "first": first, "end": end}
+
+    def run(self, who, model, number):
+        """One contestant in one round."""
+        out = self.folder / f"run-{who}-{model}-{number}"
+        ours = who not in TORCH and who != "onnxruntime"
+        ran = self.call(self.command(who, model, out), out / "metrics.jsonl" if ours else None)
+        if ours:
+            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            told = {"ms": [line["ms"] for line in lines if line["step"] > CASES[model].warm], "first_end": ran["first"]}
+            shutil.rmtree(out)
+        else:
+            told = json.loads(ran["said"].splitlines()[-1])
+        return {"ms": statistics.mean(told["ms"]), "peak_mib": ran["peak_mib"],
+                "cpu_s": ran["cpu_s"],
+                "first_s": told["first_end"] - ran["start"], "import_mib": told.get("import_mib", 0)}
+
+    def contestants(self, model):
+        if self.args.against:
+            return ["dpexec", "against"]
+        who = list(CONTESTANTS)
+        if self.args.threads == 1:
+            who.remove("replicas")
+        if not CASES[model].images:
+            who.remove("channels_last")
+        # The loss of ONNX Runtime's artifacts takes logits [N, C] alone, and nothing limits its instruction set.
+        case = CASES[model]
+        if not self.args.ort_python or case.layout or case.dense or self.args.simd == "avx2":
+            who.remove("onnxruntime")
+        return [w for w in who if w in self.args.contestants]
+
+    def measure(self, model):
+        """Rounds of each contestant, and the message of each that failed, which runs no more."""
+        self.prepare(model)
+        rounds, failed = {who: [] for who in self.contestants(model)}, {}
+        for i in range(1 if self.args.trial else self.args.rounds):
+            order = list(rounds)
+            for who in order[i % len(order):] + order[:i % len(order)]:
+                try:
+                    if who == "onnxruntime" and i == 0:
+                        self.make_artifacts(model)
+                    rounds[who].append(self.run(who, model, i))
+                except Failed as e:
+                    failed[who] = str(e)
+                    print(f"{model}: {who}: {e}", file=sys.stderr, flush=True)
+            rounds = {who: r for who, r in rounds.items() if who not in failed}
+        return {"model": model, "batch": CASES[model].batch, "rounds": rounds, "failed": failed}
+
+    def one_step(self):
+        """Seconds of a whole run of one step of the MLP."""
+        self.prepare("mlp")
+        times = []
+        for i in range(1 if self.args.trial else 9):
+            ran = self.call(self.train(self.args.dpexec, "mlp", 1, self.folder / f"one-{i}"))
+            times.append(ran["end"] - ran["start"])
+        return statistics.median(times)
 
 
-def path_of(model, tmp):
-    return str(ROOT / f"models/{model}.onnx") if model in OWN else str(tmp / f"{model}.onnx")
+def median_of(row, who, key):
+    return statistics.median(r[key] for r in row["rounds"][who])
 
 
-def make_data(model, path):
-    """Batches enough for a few steps, which an epoch repeats."""
-    import numpy as np
-
-    batch, _, classes, sample = CASES[model]
-    rng, n = np.random.default_rng(1), 2 * batch
-    if isinstance(sample, int):
-        x, target = rng.integers(0, classes, (n, sample)), rng.integers(0, classes, (n, sample))
-    else:
-        x = rng.standard_normal((n, *sample), dtype=np.float32)
-        target = rng.integers(0, classes, (n, *sample[1:]) if model == "unet" else n)
-    np.savez(path, **{input_name(model): x, "target": target})
+def speed_against(row, others, mine="dpexec", key="ms"):
+    """How many times as fast `mine` is as the fastest of the others: median, least and most of the rounds."""
+    if mine not in row["rounds"] or not (others := [who for who in others if who in row["rounds"]]):
+        return None
+    best = min(others, key=lambda who: median_of(row, who, key))
+    ratios = [b[key] / a[key] for a, b in zip(row["rounds"][mine], row["rounds"][best])]
+    return {"against": best, "median": statistics.median(ratios), "spread": [min(ratios), max(ratios)]}
 
 
-def input_name(model):
-    if model not in OWN:
-        return "input"
-    import onnx
-
-    graph = onnx.load(str(ROOT / f"models/{model}.onnx")).graph
-    return next(i.name for i in graph.input if i.name not in {t.name for t in graph.initializer})
-
-
-def torch_steps(model, data, steps, threads, layout):
-    """Runs in a process of its own."""
-    sys.path.insert(0, str(ROOT / "tests/oracle"))
-    import nets
-    import numpy as np
-    import torch
-    import torch.nn.functional as F
-
-    torch.set_num_threads(threads)
-    arrays, batch = np.load(data), CASES[model][0]
-    x, target = (torch.from_numpy(arrays[k]) for k in (input_name(model), "target"))
-    net = nets.load(f"models/{model}.onnx", torch.float32)[0] if model in OWN else make_net(model)[0]
-    if layout == "channels_last":
-        net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
-    opt = torch.optim.SGD(net.parameters(), 0.001, momentum=0.9)
-    net.train()
-    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    for i in range(WARM + steps):
-        if i == WARM:
-            cpu, wall = time.process_time(), time.perf_counter()
-        at = i % 2 * batch
-        opt.zero_grad(set_to_none=True)
-        F.cross_entropy(net(x[at:at + batch]), target[at:at + batch]).backward()
-        opt.step()
-    print(json.dumps({"cpu_ms": 1e3 * (time.process_time() - cpu) / steps, "wall_ms": 1e3 * (time.perf_counter() - wall) / steps,
-                      "base_mib": base}))
+def summarize(row):
+    """Adds speeds, memory and first steps to a row, each with its target."""
+    case, rounds = CASES[row["model"]], row["rounds"]
+    others = {"best": TORCH, "eager": TORCH[:2], "compiled": TORCH[2:], "against": ("against",)}
+    wanted = {"against": None} if "against" in rounds else case.speed or {"best": None}
+    row["speed"] = {name: {**s, "target": target} for name, target in wanted.items()
+                    if (s := speed_against(row, others[name]))}
+    if "against" in rounds and (s := speed_against(row, ("against",), key="cpu_s")):
+        row["speed"]["CPU"] = {**s, "against": "its CPU time", "target": None}
+    row["replicas"] = {**s, "target": 0.97} if (s := speed_against(row, ("dpexec",), "replicas")) else None
+    row["memory"] = row["first"] = None
+    target = None if "against" in rounds else case.memory
+    theirs = [who for who in (*TORCH, "against") if who in rounds]
+    if "dpexec" not in rounds:
+        return
+    if theirs:
+        ours, least = median_of(row, "dpexec", "peak_mib"), min(theirs, key=lambda who: median_of(row, who, "peak_mib"))
+        peak = median_of(row, least, "peak_mib")
+        row["memory"] = {"dpexec": ours, "other": peak, "against": least, "ratio": ours / peak, "target": target,
+                         "without_import": ours / (peak - median_of(row, least, "import_mib"))}
+    first = median_of(row, "dpexec", "first_s")
+    row["first"] = {"dpexec": first, "beyond": first - median_of(row, "dpexec", "ms") / 1e3, "target": case.first,
+                    **{who: rounds[who][0]["first_s"] if who == "compile" else median_of(row, who, "first_s")
+                       for who in theirs}}
 
 
-def command(who, model, data, steps, args, out):
-    if who in LAYOUTS:
-        return [sys.executable, __file__, "--torch", model, "--data", str(data), "--steps", str(steps), "--threads", str(args.threads),
-                "--layout", who]
-    return [args.against if who == "against" else args.dpexec, "train", path_of(model, out.parent), "--data", str(data), "--loss", "cross-entropy", "--batch-size",
-            str(CASES[model][0]), "--momentum", "0.9", "--lr", "0.001", "--steps", str(steps), "--devices", "cpu", "--threads",
-            str(args.threads), "--quiet", "--out", str(out)]
+def verdict(value, target, least=True):
+    if target is None:
+        return ""
+    met = value >= target if least else value <= target
+    return f"{'≥' if least else '≤'} {target:g} {'met' if met else '**missed**'}"
 
 
-def measure(cmd, threads):
-    """CPU seconds, wall seconds, peak memory in MiB and standard output of one process."""
-    start = time.perf_counter()
-    env = dict(os.environ, OMP_NUM_THREADS=str(threads))
-    with tempfile.TemporaryFile("w+") as error, tempfile.TemporaryFile("w+") as said:
-        child = subprocess.Popen(cmd, cwd=ROOT, env=env, stdout=said, stderr=error)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        error.seek(0), said.seek(0)
-        if child.returncode:
-            sys.exit(f"{' '.join(cmd)}: {error.read().strip()}")
-        return used.ru_utime + used.ru_stime, time.perf_counter() - start, used.ru_maxrss / 1024, said.read()
+def table_row(row):
+    times = [f"{median_of(row, who, 'ms'):.4g}" if who in row["rounds"] else "failed" if who in row["failed"] else ""
+             for who in CONTESTANTS]
+    speed, replicas, memory, first = (row[k] for k in ("speed", "replicas", "memory", "first"))
+    told = "; ".join(f"{s['median']:.2f} ({s['spread'][0]:.2f}–{s['spread'][1]:.2f}) of {s['against']}"
+                     for s in speed.values())
+    wanted = "; ".join(filter(None, (verdict(s["median"], s["target"]) for s in speed.values())))
+    of_replicas = f"{replicas['median']:.3f} {verdict(replicas['median'], replicas['target'])}" if replicas else ""
+    cells = ["", "", "", ""] if not memory else [
+        f"{memory['dpexec']:.0f}", f"{memory['other']:.0f}", f"{memory['ratio']:.2f}; {memory['without_import']:.2f}",
+        verdict(memory["ratio"], memory["target"], False)]
+    cells += ["", "", ""] if not first else [
+        f"{first['dpexec']:.2f}", ", ".join(f"{first[who]:.1f}" for who in (*TORCH, "against") if who in first),
+        f"{first['beyond']:.2f} {verdict(first['beyond'], first['target'], False)}"]
+    return "| " + " | ".join([f"{row['model']} ({row['batch']})", *times, told, wanted, of_replicas, *cells]) + " |"
 
 
-def one_round(who, model, data, args, tmp, number):
-    """Per step after the first WARM.  PyTorch tells it itself, since starting it takes longer than a step; of dpexec it is what a run
-    of WARM + STEPS steps takes more than one of WARM."""
-    steps = CASES[model][1]
-    if who in LAYOUTS:
-        _, _, peak, said = measure(command(who, model, data, steps, args, tmp / "none"), args.threads)
-        return {**json.loads(said), "peak_mib": peak}
-    few, many = (measure(command(who, model, data, n, args, tmp / f"{who}-{model}-{number}-{n}"), args.threads)
-                 for n in (WARM, WARM + steps))
-    return {"cpu_ms": 1e3 * (many[0] - few[0]) / steps, "wall_ms": 1e3 * (many[1] - few[1]) / steps, "peak_mib": many[2]}
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
 
 
-def np_shape(model):
-    sample = CASES[model][3]
-    return () if isinstance(sample, int) else sample
+def torch_version():
+    return subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True,
+                          text=True, check=True).stdout.strip()
 
 
-def run_model(model, args, tmp):
-    data = tmp / f"{model}.npz"
-    make_data(model, data)
-    if model not in OWN:
-        subprocess.run([sys.executable, __file__, "--export", path_of(model, tmp), "--only", model], check=True, capture_output=True)
-    images = len(np_shape(model)) == 3
-    others = ["against"] if args.against else LAYOUTS if images else LAYOUTS[:1]
-    rounds = {who: [] for who in ("dpexec", *others)}
-    for i in range(args.rounds):
-        for who in rounds:
-            rounds[who].append(one_round(who, model, data, args, tmp, i))
-    best = min(set(rounds) - {"dpexec"}, key=lambda who: statistics.median(r["cpu_ms"] for r in rounds[who]))
-    row = {"model": model, "batch": CASES[model][0], "other": best, "rounds": rounds}
-    for key in ("cpu_ms", "wall_ms", "peak_mib"):
-        a, b = (statistics.median(r[key] for r in rounds[who]) for who in ("dpexec", best))
-        row[key] = {"dpexec": a, "other": b, "ratio": a / b}
-    return row
+def write_results(args, rows, one_step):
+    out = args.out or ROOT / f"bench/results/cpu-{datetime.date.today()}-{args.simd}.json"
+    out.write_text(json.dumps({
+        "machine": processor(), "cores": os.cpu_count(), "load": os.getloadavg(), "threads": args.threads,
+        "rounds": args.rounds, "simd": args.simd, "torch": torch_version(), "one_step_of_mlp_s": one_step,
+        "models": rows}, indent=1) + "\n")
 
 
-def version():
-    return subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True).stdout.strip()
+def parse_args():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--dpexec", default="build/dpexec", type=os.path.abspath)
+    p.add_argument("--against", help="another build of dpexec, in PyTorch's place", type=os.path.abspath)
+    p.add_argument("--ort-python", help="a Python with onnxruntime-training-cpu 1.19.2", type=os.path.abspath)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--simd", choices=("native", "avx2"), default="native")
+    p.add_argument("--only", choices=CASES, nargs="+", default=[m for m, case in CASES.items() if case.speed])
+    p.add_argument("--contestants", choices=CONTESTANTS, nargs="+", default=CONTESTANTS)
+    p.add_argument("--out", help="[bench/results/cpu-DATE-SIMD.json]", type=pathlib.Path)
+    p.add_argument("--trial", action="store_true", help="one round of one step, to see that all runs")
+    return p.parse_args()
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--dpexec", default="build/dpexec")
-    p.add_argument("--against", help="another build of dpexec, in PyTorch's place")
-    p.add_argument("--threads", type=int, default=1)
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--only", choices=CASES, nargs="+", default=list(CASES))
-    for hidden in ("--torch", "--data", "--steps", "--layout", "--export"):
-        p.add_argument(hidden, help=argparse.SUPPRESS)
-    args = p.parse_args()
-    if args.torch:
-        return torch_steps(args.torch, args.data, int(args.steps), args.threads, args.layout)
-    if args.export:
-        return export(args.only[0], args.export)
-    with tempfile.TemporaryDirectory() as tmp:
-        rows = []
-        other = "other" if args.against else "torch"
-        print(f"model (batch)        CPU ms/step dpexec  {other}  ratio   wall ratio   peak MiB dpexec  {other}")
+    args, rows = parse_args(), []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(args, pathlib.Path(folder))
+        print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|", flush=True)
         for model in args.only:
-            r = run_model(model, args, pathlib.Path(tmp))
-            rows.append(r)
-            c, w, m = r["cpu_ms"], r["wall_ms"], r["peak_mib"]
-            print(f"{model + ' (' + str(r['batch']) + ')':20} {c['dpexec']:18.2f} {c['other']:6.2f} {c['ratio']:6.2f} {w['ratio']:12.2f}"
-                  f" {m['dpexec']:17.0f} {m['other']:6.0f}", flush=True)
-    if args.against:
-        return None
-    out = ROOT / f"bench/results/cpu-{datetime.date.today()}.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps({"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg(),
-                               "threads": args.threads, "rounds": args.rounds, "torch": version(), "models": rows}, indent=1) + "\n")
-    return None
+            rows.append(bench.measure(model))
+            summarize(rows[-1])
+            print(table_row(rows[-1]), flush=True)
+        one_step = bench.one_step()
+        print(f"\nA run of one step of the MLP: {1e3 * one_step:.0f} ms {verdict(one_step, 0.05, False)} (seconds).")
+    if not args.against and not args.trial:
+        write_results(args, rows, one_step)
+    return any("dpexec" in row["failed"] for row in rows)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

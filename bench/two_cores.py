@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import cpu
+import cpu_models
 
 WARM = 5
 
@@ -32,21 +32,15 @@ WARM = 5
 def write_data(model, samples, path):
     import numpy as np
 
-    _, _, classes, shape = cpu.CASES[model]
-    rng = np.random.default_rng(1)
-    if isinstance(shape, int):
-        x, target = rng.integers(0, classes, (samples, shape)), rng.integers(0, classes, (samples, shape))
-    else:
-        x = rng.standard_normal((samples, *shape), dtype=np.float32)
-        target = rng.integers(0, classes, (samples, *shape[1:]) if model == "unet" else samples)
+    arrays = cpu_models.random_samples(model, samples)
     for name, part in (("whole", slice(None)), ("half0", slice(0, samples // 2)), ("half1", slice(samples // 2, None))):
-        np.savez(path / f"{name}.npz", **{cpu.input_name(model): x[part], "target": target[part]})
+        np.savez(path / f"{name}.npz", **{key: a[part] for key, a in arrays.items()})
 
 
 def start(args, tmp, data, batch, devices, cores, steps, *more):
     out = tmp / f"run-{data}"
     shutil.rmtree(out, ignore_errors=True)
-    command = ["taskset", "-c", cores, args.dpexec, "train", str(cpu.ROOT / f"models/{args.model}.onnx"), "--data", str(tmp / f"{data}.npz"),
+    command = ["taskset", "-c", cores, args.dpexec, "train", str(cpu_models.ROOT / f"models/{args.model}.onnx"), "--data", str(tmp / f"{data}.npz"),
                "--loss", "cross-entropy", "--batch-size", str(batch), "--momentum", "0.9", "--lr", "0.001", "--steps", str(steps),
                "--devices", devices, "--threads", "1", "--quiet", "--out", str(out), *more]
     return out, subprocess.Popen(command, env=dict(os.environ, OMP_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
@@ -116,7 +110,7 @@ def one_round(args, tmp):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--dpexec", default="build/dpexec")
-    p.add_argument("--model", choices=cpu.OWN, default="resnet20")
+    p.add_argument("--model", choices=cpu_models.OWN, default="resnet20")
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--steps", type=int, default=40)

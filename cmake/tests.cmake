@@ -109,6 +109,10 @@ if(NOT DPX_SANITIZE)
     endif()
 endif()
 
+# How fast oneDNN's convolutions are alone: bench/convolutions.py.
+add_executable(bench_convolutions EXCLUDE_FROM_ALL bench/convolutions.c)
+target_link_libraries(bench_convolutions PRIVATE core)
+
 # How fast images are read: bench/images.py.
 add_executable(bench_images EXCLUDE_FROM_ALL bench/images.c)
 target_link_libraries(bench_images PRIVATE toolbox)
