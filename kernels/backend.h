@@ -46,6 +46,8 @@ typedef struct Kernel {
      * attributes, constants, types, shapes and layouts: nodes that are equal in those share a state where one thread
      * runs them. */
     bool shares;
+    bool by_rows; /* of a CPU and elementwise: the state tells how to compute any part of the elements, so that Fused
+                   * may compute part by part (kernels/cpu/cpu_fused.c) */
 } Kernel;
 
 /* Kernels stand in kernels/<backend>/<backend>_<family>.c, where the build finds DEFINE_KERNEL( in column 0, or are

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "graph/ops/batchnorm.gen.h"
-#include "kernels/backend.h"
 #include "kernels/cpu/team.h"
-#include "kernels/ref/batch_norm.h"
+#include "kernels/cpu/cpu_batchnorm.h"
 #include "kernels/typed.h"
 
 /* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */
@@ -65,11 +64,25 @@ static bool differentiates(const Graph *g, const Node *n)
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
-DEFINE_KERNEL(cpu_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply);
+DEFINE_KERNEL(cpu_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply, .by_rows = true);
 DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .supports = differentiates,
               .run = run_grad_stats);
 DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates,
               .run = run_grad_input);
+
+/* ---- a part of BatchNormApply ---- */
+
+void batch_norm_factors(const BatchNorm *p, DType t, const void *var, const void *scale, void *k)
+{
+    t == DT_FLOAT32 ? factors_f32(p, var, scale, k) : factors_f64(p, var, scale, k);
+}
+
+void batch_norm_part(const BatchNorm *p, DType t, const void *x, const void *const channel[3], void *y, int64_t from,
+                     int64_t n)
+{
+    t == DT_FLOAT32 ? part_f32(p, x, channel[0], channel[1], channel[2], y, from, n)
+                    : part_f64(p, x, channel[0], channel[1], channel[2], y, from, n);
+}
 
 /* ---- one channel ---- */
 

@@ -3,17 +3,25 @@
 #include "graph/ops/where.gen.h"
 #include "kernels/cpu/cpu_elementwise.h"
 #include "kernels/cpu/cpu_formulas.h"
-#include "kernels/ref/ref.h"
+#include "kernels/typed.h"
 
 /* ---- Clip: both bounds are numbers; an absent one is an infinity ---- */
 
 #define BODY "kernels/cpu/clip.inc"
 #include "kernels/each_type.inc"
 
-RUN_FLOAT(run_clip, clip, ctx->n_threads, state, in, out)
+static Status prepare_clip(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
+{
+    const bool wide = in_value(g, n, 0)->dtype == DT_FLOAT64;
+    RowFn row[1 << MAX_OPERANDS];
 
-DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = ref_node_prepare, .run = run_clip,
-              .release = free);
+    (void)ctx;
+    for (int i = 0; i < 1 << MAX_OPERANDS; i++) /* numbers stand still in a row of more than one element */
+        row[i] = wide ? clip_f64 : clip_f32;
+    return elementwise_prepare(state, g, n, n->n_in, row);
+}
+
+DEFINE_KERNEL(cpu_clip, .op = &op_Clip, .dtypes = DTYPES_F32_F64, .prepare = prepare_clip, BY_ROWS);
 
 /* ---- Cast, where nothing has to be saturated: to a float, from floats and the integers that graphs compute with
  * ---- */
@@ -43,4 +51,4 @@ static Status prepare_cast(void **state, KernelCtx *ctx, const Graph *g, const N
 #define CASTABLE (DTYPES_F32_F64 | DTYPES_BOOL | DTYPE_BIT(DT_UINT8) | DTYPE_BIT(DT_INT32) | DTYPE_BIT(DT_INT64))
 
 DEFINE_KERNEL(cpu_cast, .op = &op_Cast, .dtypes = CASTABLE, .supports = supports_cast, .prepare = prepare_cast,
-              .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true);
+              BY_ROWS);

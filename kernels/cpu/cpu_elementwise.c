@@ -19,10 +19,12 @@ Status elementwise_prepare(void **state, const Graph *g, const Node *n, int oper
     Elementwise e = { .total = shape_numel(y->shape), .out_size = dtype_size(y->dtype) };
     Tensor in[MAX_OPERANDS] = { { 0 } };
 
-    for (int k = 0; k < operands; k++) {
-        in[k].shape = *in_value(g, n, k)->shape;
-        e.in_size[k] = dtype_size(in_value(g, n, k)->dtype);
-    }
+    for (int k = 0; k < operands; k++)
+        if (has_in(n, k)) {
+            in[k].shape = *in_value(g, n, k)->shape;
+            e.in_size[k] = dtype_size(in_value(g, n, k)->dtype);
+        }
+    memcpy(e.pattern, table, sizeof *table << operands);
     e.walk = walk_start(y->shape, operands, in);
     e.fn = table[row_pattern(&e.walk)];
     return kernel_state(state, &e, sizeof e);
@@ -39,12 +41,11 @@ static void walk_seek(BroadcastWalk *w, int64_t index)
     }
 }
 
-/* Elements [from, to) of the output. */
-static void cpu_elementwise_run_range(const Elementwise *e, const Tensor *in, const Tensor *out, int64_t from,
-                                      int64_t to)
+void elementwise_range(const Elementwise *e, const Tensor *in, void *y, int64_t from, int64_t to)
 {
     BroadcastWalk w = e->walk;
     int64_t skip = from % w.row;
+    char *at = y;
 
     walk_seek(&w, from / w.row);
     while (from < to) {
@@ -52,8 +53,10 @@ static void cpu_elementwise_run_range(const Elementwise *e, const Tensor *in, co
         int64_t n = w.row - skip < to - from ? w.row - skip : to - from;
 
         for (int k = 0; k < w.n; k++)
-            row[k] = (const char *)in[k].data + (size_t)(w.offset[k] + skip * w.row_stride[k]) * e->in_size[k];
-        e->fn((char *)out->data + (size_t)from * e->out_size, row[0], row[1], row[2], n, e->param);
+            if (in[k].data)
+                row[k] = (const char *)in[k].data + (size_t)(w.offset[k] + skip * w.row_stride[k]) * e->in_size[k];
+        e->fn(at, row[0], row[1], row[2], n, e->param);
+        at += (size_t)n * e->out_size;
         from += n;
         skip = 0;
         walk_next(&w);
@@ -68,7 +71,7 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
     if (!e->total)
         return ST_OK;
     if (threads < 2) {
-        cpu_elementwise_run_range(e, in, out, 0, e->total);
+        elementwise_range(e, in, out->data, 0, e->total);
         return ST_OK;
     }
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -76,7 +79,7 @@ Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *ou
         int64_t from = e->total / 64 * t / threads * 64,
                 to = t + 1 < threads ? e->total / 64 * (t + 1) / threads * 64 : e->total;
 
-        cpu_elementwise_run_range(e, in, out, from, to);
+        elementwise_range(e, in, (char *)out->data + (size_t)from * e->out_size, from, to);
     }
     return ST_OK;
 }

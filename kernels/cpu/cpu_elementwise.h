@@ -16,19 +16,23 @@
 typedef void (*RowFn)(void *y, const void *a, const void *b, const void *c, int64_t n, const double *param);
 
 typedef struct {
-    RowFn fn;
+    RowFn fn, pattern[1 << MAX_OPERANDS]; /* fn: that of the walk's rows */
     BroadcastWalk walk;
     int64_t total; /* elements of the output */
     size_t in_size[MAX_OPERANDS], out_size;
     double param[2];
 } Elementwise;
 
-/* The walk over the inputs of `n` (those of rank >= 0 up to `operands`), the sizes, and the row function for its
- * pattern: table[pattern], of 1 << operands entries.  The state is an Elementwise. */
+/* The walk over the inputs of `n` up to `operands`, the sizes, and the row functions by pattern, of 1 << operands
+ * entries.  The state is an Elementwise.  An absent input is a NULL that stands still. */
 Status elementwise_prepare(void **state, const Graph *g, const Node *n, int operands, const RowFn *table) CHECKED;
+/* Elements [from, to) of the output, written to y on. */
+void elementwise_range(const Elementwise *e, const Tensor *in, void *y, int64_t from, int64_t to);
 Status elementwise_run(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out) CHECKED;
 
 #define UNUSED __attribute__((unused))
+/* A kernel of rows. */
+#define BY_ROWS .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true, .by_rows = true
 /* The head of a RowFn. */
 #define ROW_FN(NAME)                                                                                    \
     static void NAME(void *yv, const void *av, UNUSED const void *bv, UNUSED const void *cv, int64_t n, \

@@ -84,9 +84,8 @@ static Status prepare(void **state, const Graph *g, const Node *n, int operands,
         (void)ctx;                                                                            \
         return prepare(state, g, n, N, attr, row);                                            \
     }
-#define KERNEL(Op, NAME, VECTORS)                                                                   \
-    DEFINE_KERNEL(cpu_##NAME, .op = &op_##Op, .dtypes = TYPES_##VECTORS, .prepare = prepare_##NAME, \
-                  .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true)
+#define KERNEL(Op, NAME, VECTORS) \
+    DEFINE_KERNEL(cpu_##NAME, .op = &op_##Op, .dtypes = TYPES_##VECTORS, .prepare = prepare_##NAME, BY_ROWS)
 #define ROW(Op, NAME, N, R, VECTORS, ATTRS) \
     EACH_##VECTORS(DEFINE_##R, NAME, ATTRS) \
         HAVING_##VECTORS(PREPARE(NAME, N, VECTORS, ATTRS) KERNEL(Op, NAME, VECTORS);)
@@ -116,9 +115,7 @@ EACH_F32_F64(DEFINE_T2, min, NONE())
 PREPARE(max, 2, F32_F64, NONE())
 PREPARE(min, 2, F32_F64, NONE())
 
-#define TWO_OPERANDS(NAME)                                                                                 \
-    .dtypes = DTYPES_F32_F64, .supports = supports_two, .prepare = prepare_##NAME, .run = elementwise_run, \
-    .release = free, .layouts = kernel_same_layout, .shares = true
+#define TWO_OPERANDS(NAME) .dtypes = DTYPES_F32_F64, .supports = supports_two, .prepare = prepare_##NAME, BY_ROWS
 
 DEFINE_KERNEL(cpu_max, .op = &op_Max, TWO_OPERANDS(max));
 DEFINE_KERNEL(cpu_min, .op = &op_Min, TWO_OPERANDS(min));

@@ -17,6 +17,14 @@ static bool fuses(const Target *t, const OpDef *op)
     return kernel_exists(cpu.kernel, cpu.n, op, t);
 }
 
+static bool joins(const Graph *g, const Node *n)
+{
+    const CpuKernels cpu = cpu_kernels(NULL);
+    const Kernel *k = kernel_find(cpu.kernel, cpu.n, g, n);
+
+    return k && k->by_rows;
+}
+
 /* Convolutions of float32 work on blocks of channels, and would put what is stored otherwise in blocks for themselves.
  */
 static int cpu_target_layouts(const Target *t, const Graph *g, const Node *n, NodeLayouts out[TARGET_LAYOUTS])
@@ -33,5 +41,6 @@ Target cpu_target(DType precision, bool tf32, bool blocks)
                      .align = TARGET_ALIGN,
                      .computes = computes,
                      .fuses = fuses,
+                     .joins = joins,
                      .layouts = blocks ? cpu_target_layouts : NULL };
 }

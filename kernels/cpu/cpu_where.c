@@ -17,4 +17,4 @@ static Status prepare_where(void **state, KernelCtx *ctx, const Graph *g, const 
 }
 
 DEFINE_KERNEL(cpu_where, .op = &op_Where, .dtypes = DTYPES_BOOL, .supports = supports_where, .prepare = prepare_where,
-              .run = elementwise_run, .release = free, .layouts = kernel_same_layout, .shares = true);
+              BY_ROWS);
