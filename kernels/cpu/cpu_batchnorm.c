@@ -9,24 +9,31 @@
 #include "kernels/cpu/cpu_batchnorm.h"
 #include "kernels/typed.h"
 
-/* For every channel c, and in it for every sample's plane of `inner` elements from offset `at` on. */
+/* For every channel c, and in it for every sample's plane, or for parts of it: `inner` elements from offset `at` on. */
 #define CHANNELS(p, team) \
     _Pragma("omp parallel for num_threads(team) schedule(static)") for (int64_t c = 0; c < p->c; c++)
-#define PLANES(p) for (int64_t s_ = 0, at = c * p->inner; s_ < p->n; s_++, at += p->c * p->inner)
+#define PLANES(p) for (int64_t s_ = 0, inner = p->inner, at = c * inner; s_ < p->n; s_++, at += p->c * inner)
+#define PARTS(p)                                                                       \
+    for (int64_t s_ = 0; s_ < p->n; s_++)                                              \
+        for (int64_t at = (s_ * p->c + c) * p->inner, end_ = at + p->inner, inner = 0; \
+             (inner = end_ - at < PART ? end_ - at : PART) > 0; at += inner)
 
-enum { LANES = 32 }; /* sums side by side, so that no addition waits for the one before, whatever a plane's size */
+enum {
+    LANES = 32, /* sums side by side, so that no addition waits for the one before, whatever a plane's size */
+    PART = 1024 /* of whole lanes, so that parts do not change which lane an element is in */
+};
 
 /* TAKE for n = most elements of a plane from i on, as long as there are so many: the compiler knows a constant one. */
-#define IN_STEPS(most, TAKE)                                           \
-    for (const int64_t n = (most); n > 0 && i + n <= p->inner; i += n) \
+#define IN_STEPS(most, TAKE)                                        \
+    for (const int64_t n = (most); n > 0 && i + n <= inner; i += n) \
     TAKE
 /* In lanes, then by 8, then the rest. */
-#define IN_LANES(TAKE)                \
-    do {                              \
-        int64_t i = 0;                \
-        IN_STEPS(LANES, TAKE);        \
-        IN_STEPS(8, TAKE);            \
-        IN_STEPS(p->inner - i, TAKE); \
+#define IN_LANES(TAKE)             \
+    do {                           \
+        int64_t i = 0;             \
+        IN_STEPS(LANES, TAKE);     \
+        IN_STEPS(8, TAKE);         \
+        IN_STEPS(inner - i, TAKE); \
     } while (0)
 
 static double total(double *lane)
@@ -44,7 +51,9 @@ static double total(double *lane)
 RUN_FLOAT(run_stats, stats, state, TEAM, in[0].data, out[0].data)
 RUN_FLOAT(run_norm, apply, state, TEAM, in[0].data, in[3].data, in[4].data, in[1].data, in[2].data, out[0].data)
 RUN_FLOAT(run_apply, apply, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data, in[4].data, out[0].data)
-RUN_FLOAT(run_grad_stats, grad_stats, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data, out[0].data)
+RUN_FLOAT(run_grad_stats, grad_stats, state, TEAM, in[0].data, in[1].data, in[2].data, in[3].data,
+          ((const BatchNorm *)state)->relu ? in[4].data : NULL, ((const BatchNorm *)state)->relu ? in[5].data : NULL,
+          out[0].data)
 RUN_FLOAT(run_grad_input, grad_input, state, TEAM, in, out)
 
 static bool infers(const Graph *g, const Node *n)
@@ -53,22 +62,13 @@ static bool infers(const Graph *g, const Node *n)
     return !node_int(n, "training_mode");
 }
 
-/* Not through a Relu behind batch-norm: finding its sign again in both takes longer than ReluGrad does. */
-static bool differentiates(const Graph *g, const Node *n)
-{
-    (void)g;
-    return n->op == &op_BatchNormGradStats ? !has_in(n, 5) : !has_in(n, 7);
-}
-
 #define COMMON .dtypes = DTYPES_F32_F64, .prepare = batch_norm_prepare, .release = free, .shares = true
 
 DEFINE_KERNEL(cpu_batch_normalization, .op = &op_BatchNormalization, COMMON, .supports = infers, .run = run_norm);
 DEFINE_KERNEL(cpu_batch_norm_stats, .op = &op_BatchNormStats, COMMON, .run = run_stats);
 DEFINE_KERNEL(cpu_batch_norm_apply, .op = &op_BatchNormApply, COMMON, .run = run_apply, .by_rows = true);
-DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .supports = differentiates,
-              .run = run_grad_stats);
-DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .supports = differentiates,
-              .run = run_grad_input);
+DEFINE_KERNEL(cpu_batch_norm_grad_stats, .op = &op_BatchNormGradStats, COMMON, .run = run_grad_stats);
+DEFINE_KERNEL(cpu_batch_norm_grad_input, .op = &op_BatchNormGradInput, COMMON, .run = run_grad_input);
 
 /* ---- a part of BatchNormApply ---- */
 
