@@ -285,8 +285,8 @@ static Status prepare_tiles(Tiles *t, const Graph *body, Arena *scratch)
     for (uint32_t v = 1; v < body->n_value; v++)
         if (l.place[v].size > widest)
             widest = l.place[v].size;
-    t->tile = TILE_BYTES / (int64_t)widest;
-    t->slot_bytes = (size_t)t->tile * widest;
+    t->tile = TILE_BYTES / (int64_t)widest < t->total ? TILE_BYTES / (int64_t)widest : t->total;
+    t->slot_bytes = ((size_t)t->tile * widest + LINE - 1) / LINE * LINE;
     return ST_OK;
 }
 

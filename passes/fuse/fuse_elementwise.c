@@ -2,17 +2,20 @@
  * one pass over memory.  Every intermediate value saves a write and its reads, every node a launch.
  *
  * Two nodes are joined if they are on one device for one replica, compute values of one shape, and one reads the
- * other's result or both read a tensor of that shape.  Scalars of a step are joined whatever they read.  Groups grow
- * node by node.  Two groups are merged unless a path leads out of one and through other nodes into the other, for the
- * merged node would wait for itself.  Legal because Fused computes the same as its nodes; values that are read outside
- * become outputs.  The next value of a state that is read outside the group stays outside as well, so that it can wait
- * for those readers and be computed in place.
+ * other's result or both read a tensor of that shape.  Scalars of a step are joined whatever they read.  Where
+ * replicas take turns on a device, scalars of all of them are not, unless one reads the other: it would wait for what
+ * the last replica computes.  Groups grow node by node.
+ * Two groups are merged unless a path leads out of one and through other nodes into the other, for the merged node
+ * would wait for itself.  Legal because Fused computes the same as its nodes; values that are read outside become
+ * outputs.  The next value of a state that is read outside the group stays outside as well, so that it can wait for
+ * those readers and be computed in place.
  *
  * Values that are needed at very different times are not computed together.  The part of a gradient that depends on the
  * forward pass alone would have to be stored until the backward pass, where it can be computed from stored values. */
 #include "graph/ir/readers.h"
 #include "graph/ops/fused.gen.h"
 #include "graph/ops/fused.h"
+#include "passes/options/replicas.h"
 #include "passes/pass.h"
 
 enum { NODES_MOST = 48, INPUTS_MOST = 16, OUTPUTS_MOST = 8, NO_GROUP = -1, APART = 16, SMALL = 1 << 12 };
@@ -37,6 +40,7 @@ typedef struct {
     uint32_t *stack;
     uint32_t *height; /* [node] number of nodes on the longest path from it */
     uint32_t *reader; /* [value] 1 + the last node in a group that reads it */
+    bool turns;       /* a device has several replicas */
     Draft draft;
 } Fusion;
 
@@ -221,6 +225,9 @@ static Status make_node(Fusion *f, PassCtx *ctx, Group *q)
 
 /* ---- growing ---- */
 
+/* Is it one node for several replicas that take turns on its device? */
+static bool among_turns(const Fusion *f, const Node *n) { return f->turns && n->replica < 0; }
+
 /* Merges the group of n with those of the nodes that it reads, and with those that read the same tensors. */
 static void join_neighbours(Fusion *f, const Node *n)
 {
@@ -233,11 +240,25 @@ static void join_neighbours(Fusion *f, const Node *n)
     for (int i = 0; i < n->n_in; i++) {
         const Value *v = has_value(n->in[i]) ? value(f->g, n->in[i]) : NULL;
 
-        if (v && f->reader[n->in[i].i] && shape_eq(v->shape, space_of(f, n->index)))
+        if (v && f->reader[n->in[i].i] && shape_eq(v->shape, space_of(f, n->index)) &&
+            (shape_numel(v->shape) != 1 || !among_turns(f, n)))
             try_merge(f, f->reader[n->in[i].i] - 1, n->index);
         if (v)
             f->reader[n->in[i].i] = n->index + 1;
     }
+}
+
+/* Does the node add up values of replicas that take turns?  It takes in one when that is there, so that they need not
+ * be there together. */
+static bool adds_replicas(const Fusion *f, const Node *n)
+{
+    for (int i = 0; i < n->n_in && among_turns(f, n); i++) {
+        const Node *p = maker(f->g, n->in[i]);
+
+        if (p && p->replica >= 0)
+            return true;
+    }
+    return false;
 }
 
 /* Makes a group of each node that may be fused, and merges it with others. */
@@ -251,12 +272,13 @@ static void fuse_elementwise_grow(Fusion *f)
         ValueId in[INPUTS_MOST];
 
         if (!space || n->device >= f->draft.n_device || !shape_known(space) || shape_numel(space) == 0 ||
-            fuse_elementwise_list_inputs(f, &alone, NULL, in) < 1 || !target_joins(f->draft.target, f->g, n))
+            fuse_elementwise_list_inputs(f, &alone, NULL, in) < 1 || !target_joins(f->draft.target, f->g, n) ||
+            adds_replicas(f, n))
             continue;
         f->group[f->n_group] = alone;
         f->of[n->index] = f->n_group++;
         join_neighbours(f, n);
-        if (shape_numel(space) != 1)
+        if (shape_numel(space) != 1 || among_turns(f, n))
             continue;
         if (scalar != UINT32_MAX)
             try_merge(f, scalar, n->index);
@@ -302,7 +324,8 @@ static Status fuse_elementwise_prepare(Fusion *f, PassCtx *ctx)
 
 static Status fuse_elementwise_run(Graph *g, PassCtx *ctx)
 {
-    Fusion f = { .g = g };
+    const ReplicaOptions *replicas = replica_options(ctx->opt);
+    Fusion f = { .g = g, .turns = replicas->replicas > replicas->devices };
 
     if (!target_fuses(build_target(ctx->opt), &op_Fused))
         return ST_OK;
