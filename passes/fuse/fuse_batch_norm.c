@@ -1,6 +1,6 @@
 /* fuse-batch-norm: small and elementwise operators around batch-norm's gradient become part of it.
  *
- * On an accelerator the gradient of a Relu behind batch-norm is a pass over three tensors, and an operation for each
+ * The gradient of a Relu behind batch-norm is a pass over three tensors, and on an accelerator an operation for each
  * channel is a launch that takes longer than its work.  The pass fuses
  *
  *   ReluGrad              of a Relu of a BatchNormApply, into BatchNormGradStats and BatchNormGradInput.  Both read x,
