@@ -4,6 +4,7 @@
 
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cpu/onednn_guard.h"
 
@@ -385,26 +386,64 @@ static Status conv_finish(Onednn *d, KernelCtx *ctx, OnednnConv what, dnnl_primi
     return ST_OK;
 }
 
-/* Chooses the primitive.  Biases and tensors in a primitive's layout are taken as they are stored; others get the
- * layout that it prefers, and with `free` all but biases do. */
+/* Which of the primitives for a tensor is asked for. */
+typedef enum {
+    AS_STORED, /* a tensor in a primitive's layout is taken as it is; others get what the primitive prefers */
+    AS_PREFERRED,
+    CHANNELS_LAST /* data; filters get what the primitive prefers */
+} Wish;
+
+static dnnl_status_t wished_md(Md *out, const Dense *t, int i, Wish wish)
+{
+    const bool data = i == 0 || i == 3;
+
+    if (i == 2 || (t->tag != dnnl_format_tag_undef && wish == AS_STORED))
+        return md_create(out, t);
+    return md_tagged(out, t->n, t->dims,
+                     wish == CHANNELS_LAST && data ? tag_of(LAYOUT_CHANNELS_LAST, t->n) : dnnl_format_tag_any);
+}
+
+/* Chooses the primitive.  Biases are taken as they are stored. */
 static Status conv_choose_for(dnnl_primitive_desc_t *out, Onednn *d, OnednnConv what, const OnednnConvShape *s,
-                              const Dense *t, bool free)
+                              const Dense *t, Wish wish)
 {
     Md md[MAX_ARGS] = { 0 };
     Status st = ST_OK;
 
-    for (int i = 0; i < MAX_ARGS && !st; i++) {
-        bool as_stored = i == 2 || (t[i].tag != dnnl_format_tag_undef && !free);
-
-        if ((as_stored ? md_create(&md[i], &t[i]) : md_tagged(&md[i], t[i].n, t[i].dims, dnnl_format_tag_any)) !=
-            dnnl_success)
+    for (int i = 0; i < MAX_ARGS && !st; i++)
+        if (wished_md(&md[i], &t[i], i, wish) != dnnl_success)
             st = FAIL(E_UNSUPPORTED, "oneDNN: a tensor description of %d dimensions", t[i].n);
-    }
     if (!st)
         st = conv_choose(out, d, what, md, s);
     for (int i = 0; i < MAX_ARGS; i++)
         md_free(&md[i]);
     return st;
+}
+
+/* Is the primitive a loop over groups, of matrix products or of plain C? */
+static bool goes_by_groups(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+           (strstr(name, "gemm") || strstr(name, "ref"));
+}
+
+/* Many groups of few channels are slow one by one; where oneDNN has no other primitive for the layout it prefers, it
+ * may have one for channels last. */
+static void conv_avoid_groups(dnnl_primitive_desc_t *pd, Onednn *d, OnednnConv what, const OnednnConvShape *s,
+                              const Dense *t)
+{
+    dnnl_primitive_desc_t other = NULL;
+
+    if (s->group == 1 || !goes_by_groups(*pd) || conv_choose_for(&other, d, what, s, t, CHANNELS_LAST))
+        return;
+    if (!goes_by_groups(other)) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = other;
+    } else {
+        dnnl_primitive_desc_destroy(other);
+    }
 }
 
 static Status conv_build(Onednn *d, KernelCtx *ctx, OnednnConv what, const OnednnConvShape *s)
@@ -414,11 +453,13 @@ static Status conv_build(Onednn *d, KernelCtx *ctx, OnednnConv what, const Onedn
     Status st;
 
     conv_shapes(t, s);
-    st = conv_choose_for(&pd, d, what, s, t, false);
+    st = conv_choose_for(&pd, d, what, s, t, AS_STORED);
     if (st == E_UNSUPPORTED && (s->x != LAYOUT_ROWS || s->y != LAYOUT_ROWS))
-        st = conv_choose_for(&pd, d, what, s, t, true);
-    if (!st)
+        st = conv_choose_for(&pd, d, what, s, t, AS_PREFERRED);
+    if (!st) {
+        conv_avoid_groups(&pd, d, what, s, t);
         st = conv_finish(d, ctx, what, pd, t, s->bias);
+    }
     dnnl_primitive_desc_destroy(pd);
     return st;
 }
