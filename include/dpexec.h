@@ -672,8 +672,8 @@ DPX_API dpx_status dpx_checkpoint_remove(const char *directory, int64_t step) DP
  * operator in training mode, no dropout or stochastic depth.  Other random operators stay. */
 DPX_API dpx_status dpx_trainer_export(dpx_trainer *t, const char *path) DPX_CHECKED;
 
-/* Models and checkpoints to and from functions, which receive or give bytes in one or more pieces.  Any status but
- * DPX_OK ends the call with it. */
+/* Models and checkpoints to and from functions, which receive or give bytes in one or more pieces and leave the trainer
+ * alone.  Any status but DPX_OK ends the call with it. */
 typedef dpx_status dpx_sink_fn(void *user, const void *bytes, size_t n);
 typedef dpx_status dpx_source_fn(void *user, void *to, size_t room, size_t *n); /* sets *n, at most room; 0: the end */
 /* The bytes that dpx_trainer_export writes.  DPX_UNSUPPORTED: more than 2 GiB, which need files. */

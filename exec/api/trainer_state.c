@@ -155,7 +155,8 @@ static Status collect_class_axis(Arena *a, const dpx_trainer *t, NamedTensor *li
     return ST_OK;
 }
 
-/* Lists the tensors of a checkpoint by name, type and shape; read_kept gives their data, one by one. */
+/* Lists the tensors of a checkpoint by name, type and shape, with their data where they lie; read_kept gives the
+ * others, one by one. */
 static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, int *n)
 {
     const States *states = session_states(t->session);
@@ -167,7 +168,7 @@ static Status collect_state(Arena *a, const dpx_trainer *t, NamedTensor **list, 
         const State *s = states_at(states, i);
 
         if (is_kept(s))
-            (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, NULL } };
+            (*list)[(*n)++] = (NamedTensor){ s->name, { s->dtype, s->shape, (void *)states_lend(states, s) } };
     }
     TRY(collect_class_axis(a, t, *list, n));
     TRY(trainer_keep_roles(a, t, *list, n));

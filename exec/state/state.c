@@ -614,6 +614,16 @@ Status states_get(const States *s, const char *name, const Tensor *t)
     return ST_OK;
 }
 
+const void *states_lend(const States *s, const State *st)
+{
+    const bool here = st->n_copy && !st->partial && !st->cut && !states_spread(s, st);
+
+    if (state_waits(st))
+        return st->given;
+    return here && st->layout == LAYOUT_ROWS && !device_runtime(s->device[st->copy[0].device]) ? st->copy[0].data
+                                                                                               : NULL;
+}
+
 Status states_get_partial(bool *here, const States *s, const State *st, int replica, void *data)
 {
     *here = false;

@@ -66,6 +66,9 @@ const State *states_find(const States *s, const char *name); /* NULL: none */
  * All processes read a state that is spread over them together, in one order: those that want it give data, the others
  * `t` without data. */
 Status states_get(const States *s, const char *name, const Tensor *t) CHECKED;
+/* The state's value where it lies, row-major in the host's memory, until it next changes; NULL: it has to be put
+ * together or fetched with states_get. */
+const void *states_lend(const States *s, const State *st);
 /* The partial sum of one replica of a state; *here: this process has it. */
 Status states_get_partial(bool *here, const States *s, const State *st, int replica, void *data) CHECKED;
 Status states_set(States *s, const char *name, const Tensor *t) CHECKED;

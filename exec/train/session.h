@@ -80,7 +80,8 @@ bool session_reads_means(const Session *s);
 Status session_know_states(Session *s, BuildMode mode) CHECKED;
 /* The model as imported, with the present values of its parameters and statistics, for export; with `suffix`, of those
  * that have a state NAME.suffix, the values of that.  `given`: another model whose parameters are the session's, to be
- * filled instead; or NULL.  All processes call it; `out` NULL: this one has no use for it. */
+ * filled instead; or NULL.  All processes call it; `out` NULL: this one has no use for it.  Lent from the states, until
+ * they next change. */
 Status session_model(Graph **out, Session *s, const Graph *given, const char *suffix) CHECKED;
 /* Before anything is compiled. */
 void session_set_ways(Session *s, const Ways *ways);

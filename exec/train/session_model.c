@@ -7,25 +7,25 @@
 #include "passes/model/integer_weights.h"
 #include "passes/model/stop_gradient.h"
 
-/* The state's present value in the type that the model gave it; NULL unless `wanted`. */
+/* The state's present value in the type that the model gave it, where it lies if it can; NULL unless `wanted`. */
 static Status present_value(Tensor **out, Arena *a, const States *states, const State *st, DType dtype, bool wanted)
 {
-    const Tensor none = { st->dtype, st->shape, NULL };
-    Tensor *now = wanted ? tensor_create(a, st->dtype, &st->shape) : NULL, *t = now;
+    const void *lent = states_lend(states, st);
+    Tensor now = { st->dtype, st->shape, NULL }, *t;
 
     *out = NULL;
     if (!wanted)
-        return states_get(states, st->name, &none);
-
-    if (!now)
+        return states_get(states, st->name, &now);
+    now.data = lent ? (void *)lent : arena_alloc(a, tensor_bytes(&now));
+    if (!now.data)
         return FAIL_NOMEM();
-    TRY(states_get(states, st->name, now));
-    if (dtype != st->dtype) {
-        if (!(t = tensor_create(a, dtype, &st->shape)))
-            return FAIL_NOMEM();
-        for (int64_t i = 0; i < tensor_numel(t); i++)
-            tensor_set_float(t, i, tensor_float(now, i));
-    }
+    if (!lent)
+        TRY(states_get(states, st->name, &now));
+    t = dtype == st->dtype ? arena_memdup(a, &now, sizeof now) : tensor_create(a, dtype, &st->shape);
+    if (!t)
+        return FAIL_NOMEM();
+    for (int64_t i = 0; dtype != st->dtype && i < tensor_numel(t); i++)
+        tensor_set_float(t, i, tensor_float(&now, i));
     *out = t;
     return ST_OK;
 }
