@@ -74,7 +74,7 @@ extern const Kernel *const kernels_cuda[]; /* of CUDA devices; ctx->runtime is a
 extern const int kernels_cuda_len;
 
 /* The answers of CPU and of CUDA devices to passes; `precision` and `tf32` are as in Target. */
-Target cpu_target(DType precision, bool tf32, bool blocks);
+Target cpu_target(DType precision, bool tf32, bool blocks, bool fuse);
 Target cuda_target(DType precision, bool tf32);
 
 /* The runtime of CUDA devices that are only described (GpuOptions.described).  It plans and runs nothing; it needs no

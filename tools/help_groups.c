@@ -33,7 +33,7 @@ const HelpGroup help_groups[] = {
       "devices replicas threads isa split links compat strategy output-device output-axis scalar-outputs loss-at mix "
       "bucket-mb reduce-dtype shard" },
     { "speed", "Precision, speed and memory",
-      "precision loss-scale dtype tune blocks no-capture chunk-loss programs plan-memory reproducible reduce "
+      "precision loss-scale dtype tune blocks fuse no-capture chunk-loss programs plan-memory reproducible reduce "
       "check-nodes" },
     { "processes", "Several processes", "world mpi rank rendezvous world-secret world-timeout" },
     { NULL, NULL, NULL },

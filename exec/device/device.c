@@ -219,7 +219,7 @@ const char *device_name(const Device *d) { return d->name; }
 
 size_t device_align(const Device *d)
 {
-    const Target t = device_runtime(d) ? cuda_target(DT_NONE, false) : cpu_target(DT_NONE, false, false);
+    const Target t = device_runtime(d) ? cuda_target(DT_NONE, false) : cpu_target(DT_NONE, false, false, false);
 
     return target_align(&t);
 }

@@ -48,8 +48,9 @@ static void set_options(BuildParts *b, const Maker *m, const Simulated *s, int l
         b->replicas.devices = REPRESENTATIVES;
         b->replicas.world = s->devices;
     }
-    b->backend.backend = m->c->accelerator ? cuda_target(b->types.precision, b->backend.tf32)
-                                           : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
+    b->backend.backend = m->c->accelerator
+                             ? cuda_target(b->types.precision, b->backend.tf32)
+                             : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks, b->backend.fuse);
 }
 
 static Status simulate_build(Graph **out, const Maker *m, const Simulated *s, int level)

@@ -103,8 +103,9 @@ static Status build(Graph **out, const Graph *model, const Options *o, BuildMode
     BuildParts *b = &decided.parts;
 
     TRY(transform_options(&decided, o, mode));
-    b->backend.backend = decided.cuda ? cuda_target(b->types.precision, b->backend.tf32)
-                                      : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
+    b->backend.backend = decided.cuda
+                             ? cuda_target(b->types.precision, b->backend.tf32)
+                             : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks, b->backend.fuse);
     return build_decided(out, model, &b->build, until, report);
 }
 
@@ -133,8 +134,9 @@ Status transform_next_token(Graph **out, const Graph *model, const Options *o, i
     TRY(transform_options(&decided, o, BUILD_CONTINUE));
     b->tokens = (TokenOptions){ .window = window, .tokens = 1 };
     b->batch.n_input_shape = 0;
-    b->backend.backend = decided.cuda ? cuda_target(b->types.precision, b->backend.tf32)
-                                      : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks);
+    b->backend.backend = decided.cuda
+                             ? cuda_target(b->types.precision, b->backend.tf32)
+                             : cpu_target(b->types.precision, b->backend.tf32, b->backend.blocks, b->backend.fuse);
     return build_decided(out, model, &b->build, until, report);
 }
 

@@ -33,7 +33,7 @@ Status part_compute(void *user, const Tensor **out, Arena *arena, const Graph *p
     const BackendOptions *backend = backend_options(how->build);
     const MemoryOptions *memory = memory_options(how->build);
     const BuildOptions build = {
-        .backend = &(BackendOptions){ .tf32 = backend->tf32, .blocks = backend->blocks },
+        .backend = &(BackendOptions){ .tf32 = backend->tf32, .blocks = backend->blocks, .fuse = backend->fuse },
         .memory = &(MemoryOptions){ .plan_memory = memory->plan_memory },
     };
     Session *s;

@@ -280,6 +280,10 @@ static const Setting table[] = {
       "CPUs store the tensors of float32 convolutions in blocks of channels: faster with only batch norms and "
       "elementwise operators between them, slower with pools, Clip and depthwise convolutions",
       SETTING_OF(StoredOptions, parts.backend.blocks) },
+    { "fuse", NULL, "false",
+      "CPUs compute chains of elementwise operators, and a Relu's gradient with batch-norm's, in one pass over memory: "
+      "the same numbers, faster behind batch norms and with chains of operators",
+      SETTING_OF(StoredOptions, parts.backend.fuse), .on_resume = RESUME_FREE },
     { "tune", NULL, "false", "measure which algorithms of convolutions and matrix products are the fastest (GPUs)",
       SETTING_OF(Options, tune), .on_resume = RESUME_BITS },
     { "no-capture", NULL, "false",

@@ -111,7 +111,8 @@ Status session_build_options(BuildParts *opt, InputShape **bound, Session *s, Co
     opt->replicas.devices = s->devices.n;
     if (!opt->replicas.replicas)
         opt->replicas.replicas = s->devices.n;
-    opt->backend.backend = s->devices.group ? cuda_target(opt->types.precision, opt->backend.tf32)
-                                            : cpu_target(opt->types.precision, opt->backend.tf32, opt->backend.blocks);
+    opt->backend.backend =
+        s->devices.group ? cuda_target(opt->types.precision, opt->backend.tf32)
+                         : cpu_target(opt->types.precision, opt->backend.tf32, opt->backend.blocks, opt->backend.fuse);
     return ST_OK;
 }

@@ -170,6 +170,7 @@ static Status fuse_batch_norm_run(Graph *g, PassCtx *ctx)
 
     if (!target_fuses(build_target(ctx->opt), &op_BatchNormGradStats) || !g->n_node)
         return ST_OK;
+    TRY(graph_sort(g)); /* paths are searched by the nodes' order */
     TRY(fuse_batch_norm_gather(&f));
     for (int k = 0; k < READERS_MOST; k++)
         pass_draft(&f.draft[k], g, ctx);

@@ -3,8 +3,8 @@
  *
  * Two nodes are joined if they are on one device for one replica, compute values of one shape, and one reads the
  * other's result or both read a tensor of that shape.  Scalars of a step are joined whatever they read.  Where
- * replicas take turns on a device, scalars of all of them are not, unless one reads the other: it would wait for what
- * the last replica computes.  Groups grow node by node.
+ * replicas take turns on a CPU, scalars of all of them are not, unless one reads the other: it would wait for what the
+ * last replica computes.  Groups grow node by node.
  * Two groups are merged unless a path leads out of one and through other nodes into the other, for the merged node
  * would wait for itself.  Legal because Fused computes the same as its nodes; values that are read outside become
  * outputs.  The next value of a state that is read outside the group stays outside as well, so that it can wait for
@@ -39,8 +39,9 @@ typedef struct {
     uint32_t walk;
     uint32_t *stack;
     uint32_t *height; /* [node] number of nodes on the longest path from it */
+    uint32_t *reach;  /* [node] the least index of a node in a group that ends there or behind; the node's, if less */
     uint32_t *reader; /* [value] 1 + the last node in a group that reads it */
-    bool turns;       /* a device has several replicas */
+    bool turns;       /* a CPU has several replicas */
     Draft draft;
 } Fusion;
 
@@ -130,9 +131,28 @@ static bool outputs_fit(const Fusion *f, const Group *a, const Group *b)
     return n <= OUTPUTS_MOST;
 }
 
-/* Puts on the stack the unvisited nodes that node `i` reads outside `to`, with all nodes of their groups, but for
- * groups that end before `from` begins.  True: the node is outside `to` and reads `from`. */
-static bool fuse_elementwise_expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t *n_stack)
+/* No path from the group leads to a node of a smaller index, though through groups paths lead back: whoever reads one
+ * node of a group waits for all of them. */
+static uint32_t least_reached(const Fusion *f, const Group *from)
+{
+    uint32_t least = from->first;
+
+    while (f->reach[least] < least)
+        least = f->reach[least];
+    return least;
+}
+
+/* Records how far back the group leads. */
+static void note_reach(Fusion *f, const Group *q)
+{
+    for (uint32_t i = q->last; i > q->first && f->reach[i] > q->first; i--)
+        f->reach[i] = q->first;
+}
+
+/* Puts on the stack the unvisited nodes that node `i` reads outside `to`, with all nodes of their groups, but for those
+ * that end before `least`.  True: the node is outside `to` and reads `from`. */
+static bool fuse_elementwise_expand(Fusion *f, uint32_t i, const Group *from, const Group *to, uint32_t least,
+                                    uint32_t *n_stack)
 {
     const Node *x = f->g->node[i];
 
@@ -140,7 +160,7 @@ static bool fuse_elementwise_expand(Fusion *f, uint32_t i, const Group *from, co
         const Node *p = maker(f->g, x->in[j]);
         const Group *q = p ? group_of(f, p) : NULL;
 
-        if (!p || q == to || (q ? q->last : p->index) < from->first)
+        if (!p || q == to || (q ? q->last : p->index) < least)
             continue;
         if (q == from && group_of(f, x) != to)
             return true;
@@ -159,13 +179,14 @@ static bool fuse_elementwise_expand(Fusion *f, uint32_t i, const Group *from, co
 /* Does a path lead out of `from` and through other nodes into `to`?  Walks against the edges; a group is one node. */
 static bool leads_around(Fusion *f, const Group *from, const Group *to)
 {
+    const uint32_t least = least_reached(f, from);
     uint32_t n_stack = 0;
 
     f->walk++;
     for (int i = 0; i < to->n; i++)
-        fuse_elementwise_expand(f, to->node[i], from, to, &n_stack);
+        fuse_elementwise_expand(f, to->node[i], from, to, least, &n_stack);
     while (n_stack)
-        if (fuse_elementwise_expand(f, f->stack[--n_stack], from, to, &n_stack))
+        if (fuse_elementwise_expand(f, f->stack[--n_stack], from, to, least, &n_stack))
             return true;
     return false;
 }
@@ -187,6 +208,7 @@ static void try_merge(Fusion *f, uint32_t x, uint32_t y)
     a->first = a->first < b->first ? a->first : b->first;
     a->last = a->last > b->last ? a->last : b->last;
     b->n = 0;
+    note_reach(f, a);
 }
 
 /* ---- the new node ---- */
@@ -298,16 +320,19 @@ static Status fuse_elementwise_prepare(Fusion *f, PassCtx *ctx)
     f->seen = ARENA_NEW(f->a, uint32_t, f->g->n_node);
     f->stack = ARENA_NEW(f->a, uint32_t, f->g->n_node + NODES_MOST);
     f->height = ARENA_NEW(f->a, uint32_t, f->g->n_node);
+    f->reach = ARENA_NEW(f->a, uint32_t, f->g->n_node);
     f->reader = ARENA_NEW(f->a, uint32_t, f->g->n_value);
     f->reads = ARENA_NEW(f->a, uint32_t, f->g->n_value);
     f->state = ARENA_NEW(f->a, ValueId, f->g->n_value);
     f->uses = graph_count_uses(f->g, f->a);
-    if (!f->group || !f->of || !f->seen || !f->stack || !f->height || !f->reader || !f->reads || !f->state || !f->uses)
+    if (!f->group || !f->of || !f->seen || !f->stack || !f->height || !f->reach || !f->reader || !f->reads ||
+        !f->state || !f->uses)
         return FAIL_NOMEM();
     for (uint32_t i = f->g->n_node; i-- > 0;) { /* in topological order backwards */
         const Node *n = f->g->node[i];
 
         f->of[i] = NO_GROUP;
+        f->reach[i] = i;
         for (int j = 0; j < n->n_in; j++) {
             const Node *p = maker(f->g, n->in[j]);
 
@@ -325,10 +350,12 @@ static Status fuse_elementwise_prepare(Fusion *f, PassCtx *ctx)
 static Status fuse_elementwise_run(Graph *g, PassCtx *ctx)
 {
     const ReplicaOptions *replicas = replica_options(ctx->opt);
-    Fusion f = { .g = g, .turns = replicas->replicas > replicas->devices };
+    const int devices = replicas->world ? replicas->world : replicas->devices;
+    Fusion f = { .g = g, .turns = replicas->replicas > devices && !build_target(ctx->opt)->accelerator };
 
     if (!target_fuses(build_target(ctx->opt), &op_Fused))
         return ST_OK;
+    TRY(graph_sort(g)); /* paths are searched by the nodes' order */
     TRY(fuse_elementwise_prepare(&f, ctx));
     fuse_elementwise_grow(&f);
     for (int i = 0; i < f.n_group; i++)

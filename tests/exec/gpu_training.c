@@ -176,7 +176,7 @@ GpuOutcome gpu_train(Arena *a, const GpuRun *r)
                        .types.precision = r->precision,
                        .types.loss_scaling = r->precision == DT_FLOAT16 ? SCALE_DYNAMIC : SCALE_NONE,
                        .backend.backend = r->cuda     ? cuda_target(DT_NONE, r->channels_last)
-                                          : r->native ? cpu_target(DT_NONE, false, true)
+                                          : r->native ? cpu_target(DT_NONE, false, true, true)
                                                       : (Target){ 0 } };
     Graph *g, *whole;
     GpuOutcome o = { 0 };

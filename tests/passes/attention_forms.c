@@ -56,7 +56,7 @@ static void test_forms(void)
                                .types = &(TypeOptions){ .dtype = DT_FLOAT64 },
                                .recipes = &(RecipeOptions){ .loss = &loss_mse, .settings = "momentum=0" },
                                .batch = &(BatchOptions){ .batch = 2 },
-                               .backend = &(BackendOptions){ .backend = cpu_target(DT_NONE, false, false) } };
+                               .backend = &(BackendOptions){ .backend = cpu_target(DT_NONE, false, false, false) } };
 
     for (size_t i = 0; i < sizeof attention_forms / sizeof *attention_forms; i++) {
         char path[512];
