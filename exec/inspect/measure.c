@@ -20,7 +20,7 @@
 enum {
     CHAIN = 2,
     LONG_CHAIN = 40,
-    CPU_SIZE = 256,
+    CPU_SIZE = 512,
     GPU_SIZE = 2048,
     LEAST_RUNS = 5,
     ROUNDS = 15,

@@ -1,21 +1,27 @@
 /* MatMul, BatchMatMul and Gemm: float32 by oneDNN's sgemm, float64 by our own dgemm (oneDNN has none).
  *
  * The number of threads changes no bits: sums over k are never cut between them.  In float32 a product is cut into
- * pieces of its rows and columns, by its shape alone, and threads take whole pieces; only a product of which oneDNN
- * itself divides nothing but rows and columns is left to it.  C is written into the result first, so that the product
- * adds to it. */
+ * pieces of its rows and columns, one a thread, which oneDNN computes as it would compute the whole; a product of which
+ * oneDNN itself divides nothing but rows and columns is left to it.  C is written into the result first, so that the
+ * product adds to it. */
 #include "graph/ops/matmul.gen.h"
 #include "graph/ops/matmul.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/team.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Pieces are as large as a thread is worth waking for.  Rows in multiples of PIECE_ROWS and columns of PIECE_COLS keep
  * what oneDNN does with an element the same as in the whole product. */
-enum { PIECES = 32, PIECE_ROWS = 96, PIECE_COLS = 64, PIECE_WORK = 1 << 17 /* multiplications */ };
+enum {
+    PIECE_ROWS = 96,
+    PIECE_COLS = 64,
+    PIECE_WORK = 1 << 17, /* multiplications */
+    COPY = 32             /* multiplications in the time in which an element of an operand is copied into blocks */
+};
 
 typedef struct {
     int64_t batches, m, n, k;
@@ -70,23 +76,55 @@ static void merge_batches(Plan *p, const MatMulRoles *r)
     p->batches = 1;
 }
 
-/* The longer side is halved, until there are enough pieces.  A thread alone takes all of it: the bits are the same. */
+/* Where piece `i` of `pieces` of a side of length n begins. */
+static int64_t piece_begin(int64_t n, int64_t i, int64_t pieces, int64_t multiple)
+{
+    return i == pieces ? n : n * i / pieces / multiple * multiple;
+}
+
+static int64_t piece_size(int64_t n, int64_t i, int64_t pieces, int64_t multiple)
+{
+    return piece_begin(n, i + 1, pieces, multiple) - piece_begin(n, i, pieces, multiple);
+}
+
+/* Multiplications that the largest piece takes, its copies among them; infinite where oneDNN computes a piece in
+ * another way than the whole. */
+static double grid_cost(const Plan *p, int64_t rows, int64_t cols)
+{
+    const bool copies = onednn_sgemm_copies(p->trans_a, p->trans_b, p->m, p->n, p->k, p->lda, p->ldb, p->n);
+    double most = 0;
+
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols; c++) {
+            const int64_t m = piece_size(p->m, r, rows, PIECE_ROWS), n = piece_size(p->n, c, cols, PIECE_COLS);
+
+            if (onednn_sgemm_copies(p->trans_a, p->trans_b, m, n, p->k, p->lda, p->ldb, p->n) != copies)
+                return INFINITY;
+            most = fmax(most, ((double)m * (double)n + COPY * (double)(m + n)) * (double)p->k);
+        }
+    return most;
+}
+
+/* Into the cheapest grid of at most one piece a thread, where there are not enough batches for all threads. */
 static void cpu_matmul_cut(Plan *p, int n_threads)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k / PIECE_WORK;
-    const int64_t most = work < PIECES ? (int64_t)work : PIECES;
+    const int64_t most = work < n_threads ? (int64_t)work : n_threads;
+    double least = INFINITY;
 
     p->rows = p->cols = 1;
-    while (n_threads > 1 && p->inside == 1 && 2 * p->rows * p->cols <= most) {
-        bool rows = p->m >= 2 * PIECE_ROWS * p->rows, cols = p->n >= 2 * PIECE_COLS * p->cols;
+    if (p->inside > 1 || p->batches % n_threads == 0)
+        return;
+    for (int64_t rows = 1; rows <= most && (rows == 1 || rows * PIECE_ROWS <= p->m); rows++)
+        for (int64_t cols = 1; rows * cols <= most && (cols == 1 || cols * PIECE_COLS <= p->n); cols++) {
+            const double cost = grid_cost(p, rows, cols);
 
-        if (rows && (!cols || p->m * p->cols >= p->n * p->rows))
-            p->rows *= 2;
-        else if (cols)
-            p->cols *= 2;
-        else
-            return;
-    }
+            if (cost < least) {
+                least = cost;
+                p->rows = rows;
+                p->cols = cols;
+            }
+        }
 }
 
 static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
@@ -125,12 +163,6 @@ static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, c
 
 #define BODY "kernels/cpu/cpu_matmul.inc"
 #include "kernels/each_type.inc"
-
-/* Where piece `i` of `pieces` of a side of length n begins. */
-static int64_t piece_begin(int64_t n, int64_t i, int64_t pieces, int64_t multiple)
-{
-    return i == pieces ? n : n * i / pieces / multiple * multiple;
-}
 
 /* Piece `unit` of all products'. */
 static Status product_f32(KernelCtx *ctx, const Plan *p, int64_t unit, const float *a, const float *b, float *y)

@@ -567,6 +567,9 @@ Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
 
 /* ---- matrix product ---- */
 
+/* 1 / rows + 1 / columns from which on oneDNN takes a product for thin. */
+static double thin_from(void) { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? 0.00196 : 0.0038; }
+
 /* Both operands of a product that is large in rows and columns are copied into blocks, whose depth follows from k
  * alone, and threads divide rows and columns.  The sums of all others are cut where tiles are fewer than threads, and
  * which of its algorithms oneDNN takes for them depends on the number of threads.  How large is large stands in
@@ -574,11 +577,43 @@ Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
 int64_t onednn_sgemm_threads(int64_t m, int64_t n, int64_t k)
 {
     enum { SHARE = 32 };
-    const double thin = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? 0.00196 : 0.0038;
     int64_t least = m < n ? m : n;
 
     least = k < least ? k : least;
-    return 1.0 / (double)m + 1.0 / (double)n >= thin || least < 2 * SHARE ? 1 : least / SHARE;
+    return 1.0 / (double)m + 1.0 / (double)n >= thin_from() || least < 2 * SHARE ? 1 : least / SHARE;
+}
+
+/* nocopy_checker of gemm_driver.cpp for one thread.  Matrices are stored by columns there: the operands change places.
+ */
+bool onednn_sgemm_copies(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
+                         int64_t ldc)
+{
+    enum {
+        LIMIT = 378,
+        NARROW = 28,
+        BAD = 256,
+        VERY_BAD = 1024
+    }; /* LIMIT, NARROW: rows and columns; BAD: row lengths */
+    const bool wide = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+    const bool thin = 1.0 / (double)m + 1.0 / (double)n >= thin_from();
+
+    if (wide && !trans_a && trans_b && n > 100 &&
+        ((n < 1200 && m < 200 && k < 1200) || (lda % BAD == 0 && ldb % BAD == 0)))
+        return true;
+    if (wide && !trans_a && !trans_b && ldb % VERY_BAD == 0 && k > 500 && m > 100)
+        return true;
+    if (thin && !(wide && trans_a && !trans_b && ldb % VERY_BAD == 0))
+        return false;
+    if (wide && (lda % BAD == 0 || ldb % BAD == 0 || ldc % BAD == 0) && n >= 32 &&
+        (m > 16 || (m == 16 && (k >= 6400 || trans_b || n == 4096))))
+        return true;
+    if (k >= LIMIT && ((n <= LIMIT && m <= LIMIT) || n >= LIMIT))
+        return true;
+    if (k <= (wide || trans_a ? 1 : 2))
+        return false;
+    if (wide)
+        return m > NARROW && (n > NARROW || (trans_a && n < m));
+    return (n > 128 || m > 128) && m > (trans_a ? 1 : 16) && (trans_a || n > 64);
 }
 
 Status onednn_sgemm(KernelCtx *ctx, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
