@@ -6,19 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 
 #include "graph/base/host_memory.h"
 
 enum { HUGE_FROM = 2 << 20, PAGE = 4096 };
 
-/* A DeviceJob; `arg` is a struct iovec. */
+typedef struct {
+    char *at;
+    size_t bytes;
+    bool zeroed;
+} Pages;
+
+/* A DeviceJob; `arg` is a Pages.  The system zeroes a page when it is touched, which takes most of the time of a large
+ * allocation: by all threads of the device. */
 static Status touch(Device *d, void *arg)
 {
-    const struct iovec *pages = arg;
+    const Pages p = *(const Pages *)arg;
+    const int64_t chunks = (int64_t)((p.bytes + HUGE_FROM - 1) / HUGE_FROM);
 
     (void)d;
-    memset(pages->iov_base, 0, pages->iov_len);
+#pragma omp parallel for schedule(static, 1)
+    for (int64_t i = 0; i < chunks; i++) {
+        char *at = p.at + i * HUGE_FROM;
+        const size_t left = p.bytes - (size_t)(i * HUGE_FROM), bytes = left < HUGE_FROM ? left : HUGE_FROM;
+
+        if (!p.zeroed)
+            memset(at, 0, bytes);
+        else
+            for (size_t k = 0; k < bytes; k += PAGE)
+                *(volatile char *)(at + k) = 0;
+    }
     return ST_OK;
 }
 
@@ -26,17 +43,17 @@ static Status touch(Device *d, void *arg)
 static Status open_pages(void **out, Device *d, size_t bytes)
 {
     const bool given = host_memory_is_given();
-    struct iovec pages = { given ? host_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE)
-                                 : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                           bytes };
+    char *at = given ? host_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE)
+                     : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    Pages pages = { .at = at, .bytes = bytes, .zeroed = !given };
 
-    if (!pages.iov_base || pages.iov_base == MAP_FAILED)
+    if (!at || at == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: cannot allocate %zu bytes", device_name(d), bytes);
     if (!given && bytes >= HUGE_FROM)
-        (void)madvise(pages.iov_base, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
+        (void)madvise(at, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
     device_start(d, touch, &pages);
     TRY(device_wait(d));
-    *out = pages.iov_base;
+    *out = at;
     return ST_OK;
 }
 
