@@ -25,10 +25,10 @@ install(FILES models/mlp.onnx DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 add_custom_target(uninstall VERBATIM COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
     -P ${CMAKE_SOURCE_DIR}/cmake/uninstall.cmake)
 
-# The Python package, as pip makes a wheel of it (pyproject.toml): library and program lie within.
+# The Python package, as pip makes a wheel of it (pyproject.toml): library and programs lie within.
 if(SKBUILD)
     install(FILES $<TARGET_FILE:libdpexec> DESTINATION dpexec/lib RENAME libdpexec.so.${PROJECT_VERSION_MAJOR} COMPONENT python)
-    install(TARGETS dpexec RUNTIME DESTINATION dpexec/bin COMPONENT python)
+    install(TARGETS dpexec graph-transform RUNTIME DESTINATION dpexec/bin COMPONENT python)
 endif()
 
 # The prefix may be given as late as `cmake --install --prefix`: the file is written then.

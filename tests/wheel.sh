@@ -13,6 +13,7 @@ passed=0
 failed=0
 page=$(find "$root/docs" -name python.md)
 [ $# -gt 0 ] || set -- bookworm trixie
+dpexec=$(sed -n 's/^#define DPX_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' "$root/include/dpexec.h" | paste -sd.)
 for suite; do
     bare=$tree/$suite
     debootstrap --variant=minbase --include=python3-venv "$suite" "$bare" >"$tree/log" || { tail -3 "$tree/log"; exit 1; }
@@ -23,11 +24,13 @@ for suite; do
     awk '/^```python$/ { on = 1; next } /^```$/ && on { exit } on' "$page" >"$bare/test/first.py"
     cat >"$bare/test/run.sh" <<'END'
 cd /test
-python3 -m venv venv && venv/bin/pip install -q --no-index --find-links . dpexec && venv/bin/python first.py
+python3 -m venv venv && venv/bin/pip install -q --no-index --find-links . dpexec && venv/bin/python first.py &&
+    venv/bin/dpexec --version && venv/bin/graph-transform --version
 END
     # The loader finds a program's libraries by /proc/self/exe.  The mount is gone with the shell that made it.
     if unshare -m sh -c "mount -t proc proc '$bare/proc' && chroot '$bare' env -i PATH=/usr/bin:/bin sh /test/run.sh" >"$tree/said" 2>&1 &&
-        grep -q '^<dpexec model of step 75: accuracy 0.955>$' "$tree/said"; then
+        grep -q '^<dpexec model of step 75: accuracy 0.955>$' "$tree/said" && grep -qxF "dpexec $dpexec" "$tree/said" &&
+        grep -qxF "graph-transform $dpexec" "$tree/said"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

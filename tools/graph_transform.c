@@ -54,6 +54,7 @@ static const Flag flags[] = {
     { "class-weights", "FILE.npy", "weight of each class in the loss" },
     { "list-passes", NULL, "list the passes in order" },
     { "list-operators", NULL, "list the ONNX operators that models may use, as JSON with --json" },
+    { "version", NULL, "print the version" },
     { NULL, NULL, NULL },
 };
 
@@ -423,6 +424,8 @@ int main(int argc, char **argv)
     st = args_parse(&a, &command, argc - 1, argv + 1);
     if (!st && a.help)
         help_print(&a, "graph-transform");
+    else if (!st && args_has(&a, "version"))
+        printf("graph-transform %s\n", dpx_version());
     else if (!st && args_has(&a, "list-passes"))
         list_passes();
     else if (!st && args_has(&a, "list-operators"))

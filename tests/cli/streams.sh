@@ -42,6 +42,7 @@ lost "devices" "$dpexec" devices
 lost "launch" "$dpexec" launch -n 1 -- eval models/mlp.onnx --data "$digits" --loss cross-entropy --quiet
 lost "passes" "$graph_transform" --list-passes
 lost "operators" "$graph_transform" --list-operators
+lost "version" "$graph_transform" --version
 lost "a graph" "$graph_transform" models/mlp.onnx --batch-size 8
 refused 2 "there is no option --bogus" "$dpexec" eval models/mlp.onnx --bogus
 
