@@ -28,23 +28,6 @@ bool recurrent_usual(const Graph *g, const Node *n)
            r.inputs > 0 && r.steps * r.batch <= INT32_MAX;
 }
 
-Status recurrent_product(int team, bool trans_a, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                         bool trans_b, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
-{
-    TeamFailure failure = { 0 };
-
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-    for (int t = 0; t < team; t++) {
-        KernelCtx one = { .n_threads = 1 };
-        const int64_t from = t ? m * t / team / 16 * 16 : 0, to = t + 1 < team ? m * (t + 1) / team / 16 * 16 : m;
-
-        if (to > from)
-            team_note(&failure, onednn_sgemm(&one, trans_a, trans_b, to - from, n, k, 1, a + from * (trans_a ? 1 : lda),
-                                             lda, b, ldb, beta, c + from * ldc, ldc));
-    }
-    return team_status(&failure);
-}
-
 void recurrent_divide(RecurrentPlan *p, const KernelCtx *ctx)
 {
     const Recurrence *r = &p->r;
@@ -294,8 +277,8 @@ static Status cpu_recurrent_begin(const RecurrentRun *k, const Tensor *in)
 #pragma omp parallel for num_threads(k->p->team) schedule(static)
     for (int64_t i = 0; i < rows; i++)
         memcpy(k->saved + i * k->row, sum, (size_t)filled * sizeof *sum);
-    return recurrent_product(k->p->team, false, rows, gates, r->inputs, in[REC_X].data, r->inputs, true,
-                             w + k->dir * gates * r->inputs, r->inputs, 1, k->saved, k->row);
+    return sgemm_run(&(Sgemm){ false, true, rows, gates, r->inputs, r->inputs, r->inputs, k->row }, k->p->team,
+                     in[REC_X].data, w + k->dir * gates * r->inputs, 1, k->saved);
 }
 
 void recurrent_load(float *to, const Tensor *from, int dir, int64_t n)

@@ -3,7 +3,7 @@
 #define DPX_CPU_CPU_RECURRENT_H
 
 #include "graph/ops/recurrent.h"
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/sgemm.h"
 #include "kernels/cpu/team.h"
 
 enum { PANEL = 16 }; /* columns that are packed together, a row of them behind the other */
@@ -61,8 +61,5 @@ void recurrent_load(float *to, const Tensor *from, int dir, int64_t n);
 /* Is the node one of these kernels'?  Sigmoid and Tanh where they are usual, of RNN any of which the slope follows from
  * the value. */
 bool recurrent_usual(const Graph *g, const Node *n);
-/* c [m, n] = op(a) op(b) + beta c, the rows of c divided among the team. */
-Status recurrent_product(int team, bool trans_a, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                         bool trans_b, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) CHECKED;
 
 #endif

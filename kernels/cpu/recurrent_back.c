@@ -307,15 +307,16 @@ static Status products(const RecurrentRun *k, const Tensor *in, Tensor *out)
           *dr = (float *)out[RECG_DR].data + k->dir * gates * n;
 
     if (out[RECG_DX].data)
-        TRY(recurrent_product(team, false, rows, r->inputs, gates, d, row, false, w, r->inputs, k->dir ? 1 : 0,
-                              out[RECG_DX].data, r->inputs));
-    TRY(recurrent_product(team, true, gates, r->inputs, rows, d, row, false, x, r->inputs, 0, dw, r->inputs));
-    TRY(recurrent_product(team, true, first, n, rows, d, row, false, h, n, 0, dr, n));
+        TRY(sgemm_run(&(Sgemm){ false, false, rows, r->inputs, gates, row, r->inputs, r->inputs }, team, d, w,
+                      k->dir ? 1 : 0, out[RECG_DX].data));
+    TRY(sgemm_run(&(Sgemm){ true, false, gates, r->inputs, rows, row, r->inputs, r->inputs }, team, d, x, 0, dw));
+    TRY(sgemm_run(&(Sgemm){ true, false, first, n, rows, row, n, n }, team, d, h, 0, dr));
     if (r->cell == CELL_GRU && r->before_reset)
-        TRY(recurrent_product(team, true, n, n, rows, recurrent_part(k, INNER), n, false, h, n, 0, dr + first * n, n));
+        TRY(sgemm_run(&(Sgemm){ true, false, n, n, rows, n, n, n }, team, recurrent_part(k, INNER), h, 0,
+                      dr + first * n));
     else if (r->cell == CELL_GRU)
-        TRY(recurrent_product(team, true, n, n, rows, d + first, row, false, k->saved + GRU_INNER * n, k->row, 0,
-                              dr + first * n, n));
+        TRY(sgemm_run(&(Sgemm){ true, false, n, n, rows, row, k->row, n }, team, d + first, k->saved + GRU_INNER * n, 0,
+                      dr + first * n));
     bias_gradients(k, (float *)out[RECG_DB].data + k->dir * 2 * gates);
     return ST_OK;
 }

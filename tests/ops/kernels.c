@@ -332,12 +332,8 @@ static bool may_overlap(const Graph *g, const Node *n, int out, int in)
     return x->kind != V_CONST && y->dtype == x->dtype && shape_eq(y->shape, x->shape);
 }
 
-/* oneDNN cuts the sums of convolutions by threads; a recurrence gives each thread a product of fewer rows, whose sums
- * oneDNN may add in another order. */
-static bool cut_by_threads(const Kernel *k)
-{
-    return !strncmp(k->name, "cpu_conv", 8) || !strncmp(k->name, "cpu_recurrent", 13);
-}
+/* oneDNN cuts the sums of convolutions by threads. */
+static bool cut_by_threads(const Kernel *k) { return !strncmp(k->name, "cpu_conv", 8); }
 
 /* Else the threads of a team do not change what comes out. */
 static Status check_same_bits(const KernelRun *a, const KernelRun *b)
