@@ -1,7 +1,8 @@
 /* Activation functions.
  *
- * Relu, Sigmoid, Tanh and Gelu have gradient operators of their own: one pass over memory instead of three.  All but
+ * Relu, Clip by numbers, Sigmoid, Tanh and Gelu have gradient operators of their own: one pass over memory.  All but
  * Gelu's read the output, which is what lets Relu be fused into the operator before it. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/ir/grad.h"
@@ -81,6 +82,23 @@ static Status standard_relu(Graph *g, Node *n)
     return g->status;
 }
 
+/* `both` and where y is on that side of the number; infinite: everywhere. */
+static ValueId within(Graph *g, ValueId both, const OpDef *side, ValueId y, double bound)
+{
+    ValueId at = isinf(bound) ? NO_VALUE : emit(g, side, NULL, 2, (ValueId[]){ y, number(g, y, bound) });
+
+    return !has_value(at) ? both : has_value(both) ? EMIT(g, And, NULL, both, at) : at;
+}
+
+static Status standard_clip(Graph *g, Node *n)
+{
+    ValueId at = within(g, NO_VALUE, &op_Greater, n->in[1], node_float(n, "min"));
+
+    at = within(g, at, &op_Less, n->in[1], node_float(n, "max"));
+    graph_replace(g, n->out[0], has_value(at) ? EMIT(g, Where, NULL, at, n->in[0], number(g, n->in[0], 0)) : n->in[0]);
+    return g->status;
+}
+
 static Status standard_sigmoid(Graph *g, Node *n)
 {
     ValueId rest = EMIT(g, Sub, NULL, number(g, n->in[1], 1), n->in[1]);
@@ -138,6 +156,7 @@ static Status standard_gelu(Graph *g, Node *n)
     return g->status;
 }
 
+static const AttrDecl clip_attrs[] = { { "min", A_FLOAT, .f = -INFINITY }, { "max", A_FLOAT, .f = INFINITY }, { 0 } };
 static const AttrDecl gelu_attrs[] = { { "approximate", A_STRING, .s = "none", .words = "none tanh" }, { 0 } };
 
 DEFINE_OP(Relu, .elementwise = true, .picks = 1, .since = 14, .from = 6, .in_min = 1, .in_max = 1, .out_min = 1,
@@ -150,6 +169,8 @@ DEFINE_OP(Gelu, .elementwise = true, .since = 20, .in_min = 1, .in_max = 1, .out
           .place = place_elementwise, .doc = "x/2 (1 + erf(x/sqrt 2)), or its tanh approximation");
 DEFINE_OP(ReluGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_relu,
           .doc = "(dy, y): dy where y > 0, else 0");
+DEFINE_OP(ClipGrad, GRAD_OP, .attrs = clip_attrs, .infer = infer_grad_op, .standard = standard_clip,
+          .doc = "(dy, y): dy where min < y < max, else 0; infinite: no bound");
 DEFINE_OP(SigmoidGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_sigmoid, .doc = "(dy, y): dy y (1 - y)");
 DEFINE_OP(TanhGrad, GRAD_OP, .infer = infer_grad_op, .standard = standard_tanh, .doc = "(dy, y): dy (1 - y^2)");
 DEFINE_OP(GeluGrad, GRAD_OP, .attrs = gelu_attrs, .infer = infer_gelu, .standard = standard_gelu,

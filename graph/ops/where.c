@@ -1,6 +1,9 @@
 /* Where and Clip: elements chosen between tensors. */
+#include <math.h>
+
 #include "graph/ir/grad.h"
 #include "graph/ir/placement_rules.h"
+#include "graph/ops/activation.gen.h"
 #include "graph/ops/binary.gen.h"
 #include "graph/ops/compare.gen.h"
 #include "graph/ops/unary.gen.h"
@@ -104,17 +107,26 @@ static ValueId where_both(Graph *g, ValueId a, ValueId b)
     return !has_value(a) ? b : !has_value(b) ? a : EMIT(g, And, NULL, a, b);
 }
 
-/* Bounds that are numbers: dx = dy where min < x < max. */
+/* The number that bounds x; infinite: none does. */
+static double bound_of(Grad *gr, int i, double none)
+{
+    const Tensor *t = has_value(grad_in(gr, i)) ? value_const(gr->g, grad_in(gr, i)) : NULL;
+
+    return t ? tensor_float(t, 0) : none;
+}
+
+/* Bounds that are numbers: dx = dy where min < y < max, and y is more likely to be kept than x. */
 static Status grad_clip_by_numbers(Grad *gr)
 {
-    Graph *g = gr->g;
-    ValueId x = grad_in(gr, 0), lo = grad_in(gr, 1), hi = grad_in(gr, 2), dy = grad_dout(gr, 0);
-    ValueId zero = emit_scalar(g, grad_in_value(gr, 0)->dtype, 0);
-    ValueId at = has_value(lo) ? EMIT(g, Greater, NULL, x, lo) : NO_VALUE;
+    const double lo = bound_of(gr, 1, -INFINITY), hi = bound_of(gr, 2, INFINITY);
+    ValueId dy = grad_dout(gr, 0);
 
-    at = where_both(g, at, has_value(hi) ? EMIT(g, Less, NULL, x, hi) : NO_VALUE);
-    grad_set(gr, 0, has_value(at) ? EMIT(g, Where, NULL, at, dy, zero) : dy);
-    return g->status;
+    if (lo == INFINITY || hi == -INFINITY)
+        dy = emit_zeros_like(gr->g, dy);
+    else if (!isinf(lo) || !isinf(hi))
+        dy = EMIT(gr->g, ClipGrad, ATTRS(FLOAT("min", lo), FLOAT("max", hi)), dy, grad_out(gr, 0));
+    grad_set(gr, 0, dy);
+    return gr->g->status;
 }
 
 /* The gradient by a tensor that bounds x: dy where x is beyond it, half of dy where x equals it.  `ordered` and

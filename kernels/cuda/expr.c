@@ -21,21 +21,26 @@ const char *cuda_stored_type(DType t) { return stored[t]; }
 
 const char *cuda_computed_type(DType t) { return t == DT_FLOAT16 || t == DT_BFLOAT16 ? "float" : stored[t]; }
 
-void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
+static void float_literal(char text[EXPR_TEXT], const char *type, double v)
 {
-    double v = dtype_is_float(t->dtype) ? tensor_float(t, 0) : 0;
     char number[NUMBER_TEXT];
 
+    if (isnan(v))
+        snprintf(text, EXPR_TEXT, "ew::not_a_number<%s>()", type);
+    else if (isinf(v))
+        snprintf(text, EXPR_TEXT, "(%sew::infinity<%s>())", v < 0 ? "-" : "", type);
+    else
+        snprintf(text, EXPR_TEXT, "((%s)%s)", type, text_hex64(number, v));
+}
+
+void cuda_expr_literal(char text[EXPR_TEXT], const Tensor *t)
+{
     if (t->dtype == DT_BOOL)
         snprintf(text, EXPR_TEXT, "%s", tensor_int(t, 0) ? "true" : "false");
     else if (!dtype_is_float(t->dtype))
         snprintf(text, EXPR_TEXT, "((%s)0x%" PRIx64 "ull)", stored[t->dtype], (uint64_t)tensor_int(t, 0));
-    else if (isnan(v))
-        snprintf(text, EXPR_TEXT, "ew::not_a_number<%s>()", cuda_computed_type(t->dtype));
-    else if (isinf(v))
-        snprintf(text, EXPR_TEXT, "(%sew::infinity<%s>())", v < 0 ? "-" : "", cuda_computed_type(t->dtype));
     else
-        snprintf(text, EXPR_TEXT, "((%s)%s)", cuda_computed_type(t->dtype), text_hex64(number, v));
+        float_literal(text, cuda_computed_type(t->dtype), tensor_float(t, 0));
 }
 
 /* ---- expressions ---- */
@@ -60,14 +65,16 @@ const CudaExpr *cuda_expr_find(const Graph *g, const Node *n)
 static void write_attr(FILE *f, const Node *n, const FormulaAttr *a)
 {
     const Attr *attr = node_attr(n, a->name);
-    char number[NUMBER_TEXT];
+    char number[EXPR_TEXT];
 
     if (a->word)
         fprintf(f, ", %s", !strcmp(node_string(n, a->name), a->word) ? "true" : "false");
     else if (attr->type == A_INT)
         fprintf(f, ", %s", attr->i ? "true" : "false");
-    else
-        fprintf(f, ", %s", text_hex64(number, attr->f));
+    else {
+        float_literal(number, "double", attr->f);
+        fprintf(f, ", %s", number);
+    }
 }
 
 static void write_call(FILE *f, const CudaExpr *e, const Graph *g, const Node *n, int n_arg, const char *const *arg)

@@ -32,10 +32,13 @@ static void read_head(Row *r, const char *line, Arena *arena)
         const char *name = arena_strdup(arena, word[0]);
         const bool is_int = !strncmp(name, "detect", 6) || !strcmp(name, "fmod");
 
+        char *end;
+        const double number = strtod(word[1], &end);
+
         CU_ASSERT_FATAL(n < 3);
-        r->attr[n++] = is_int                           ? (Attr)INT(name, atoi(word[1]))
-                       : strchr("0123456789", *word[1]) ? (Attr)FLOAT(name, strtod(word[1], NULL))
-                                                        : (Attr)STRING(name, arena_strdup(arena, word[1]));
+        r->attr[n++] = is_int ? (Attr)INT(name, atoi(word[1]))
+                       : *end ? (Attr)STRING(name, arena_strdup(arena, word[1]))
+                              : (Attr)FLOAT(name, number);
     }
     r->n_in = r->count = 0;
 }

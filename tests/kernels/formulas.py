@@ -136,6 +136,9 @@ def test(f):
 z = lambda a, b: 0
 BINARY = [
     ("ReluGrad", "", lambda a, b: a if b > 0 else mpf(0), None, z),
+    ("ClipGrad", "min=-0.75 max=1.5", lambda a, b: a if -0.75 < b < 1.5 else mpf(0),
+     lambda a, b: torch.where((b > -0.75) & (b < 1.5), a, 0.0), z),
+    ("ClipGrad", "min=-inf max=1.5", lambda a, b: a if b < 1.5 else mpf(0), lambda a, b: torch.where(b < 1.5, a, 0.0), z),
     ("SigmoidGrad", "", lambda a, b: a * b * (1 - b), None, lambda a, b: abs(a * b)),
     ("TanhGrad", "", lambda a, b: a * (1 - b * b), None, lambda a, b: abs(a) * (1 + b * b)),
     ("GeluGrad", "approximate=none", lambda a, b: a * (phi(b) + b * density(b)), None,
