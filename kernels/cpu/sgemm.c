@@ -1,3 +1,4 @@
+/* Grids of pieces, and how oneDNN computes a piece of each size. */
 #include "kernels/cpu/sgemm.h"
 
 #include <math.h>
