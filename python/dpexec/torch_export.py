@@ -66,9 +66,13 @@ def _restore(path: str | os.PathLike[str], module: Any) -> None:
 def to_torch(trainer: Trainer, module: Any) -> list[str]:
     """Writes the trainer's states into the module's parameters and buffers of the same names, and gives the names.
 
-    Raises InvalidArgument for a parameter of the module that the trainer does not have, or has in another shape.
+    Raises InvalidArgument for what is no trainer, and for a parameter of the module that the trainer does not have, or
+    has in another shape.
     """
     import torch
+    if not isinstance(trainer, Trainer):
+        raise InvalidArgument(f"to_torch takes a Trainer, as run.trainer is, and found a {type(trainer).__name__}; the "
+                              "weights of a model in a file: docs/guide/from-pytorch.md, \"Weights back in PyTorch\"")
     state = trainer.state.info()
     missing = [name for name, _ in module.named_parameters() if name not in state]
     if missing:

@@ -66,3 +66,5 @@ class FromTorch(unittest.TestCase):
             dpexec.to_torch(trainer, nn.Sequential(net))
         with self.assertRaisesRegex(dpexec.InvalidArgument, "'weight' is .3, 5. in the trainer and .5, 3. in the"):
             dpexec.to_torch(trainer, nn.Linear(3, 5))
+        with self.assertRaisesRegex(dpexec.InvalidArgument, "takes a Trainer.*found a Model"):
+            dpexec.to_torch(model, net)
