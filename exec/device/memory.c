@@ -9,7 +9,11 @@
 
 #include "graph/base/host_memory.h"
 
-enum { HUGE_FROM = 2 << 20, PAGE = 4096 };
+enum {
+    HUGE_FROM = 2 << 20,
+    PAGE = 4096,
+    TEAM_FROM = 16 /* pieces of HUGE_FROM bytes that are worth waking a team for */
+};
 
 typedef struct {
     char *at;
@@ -25,7 +29,7 @@ static Status touch(Device *d, void *arg)
     const int64_t chunks = (int64_t)((p.bytes + HUGE_FROM - 1) / HUGE_FROM);
 
     (void)d;
-#pragma omp parallel for schedule(static, 1)
+#pragma omp parallel for schedule(static, 1) if (chunks >= TEAM_FROM)
     for (int64_t i = 0; i < chunks; i++) {
         char *at = p.at + i * HUGE_FROM;
         const size_t left = p.bytes - (size_t)(i * HUGE_FROM), bytes = left < HUGE_FROM ? left : HUGE_FROM;

@@ -101,24 +101,34 @@ static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, c
 #define BODY "kernels/cpu/cpu_matmul.inc"
 #include "kernels/each_type.inc"
 
+/* Piece `unit` of all products'. */
+static Status piece_f32(const Plan *p, int64_t unit, const float *a, const float *b, float *y)
+{
+    const int64_t pieces = p->cut.rows * p->cut.cols, i = unit / pieces;
+
+    return sgemm_piece(&p->of, &p->cut, unit % pieces, (float)p->alpha, a + p->offset_a[i], b + p->offset_b[i],
+                       p->has_c ? (float)p->beta : 0, y + i * p->of.m * p->of.n);
+}
+
 static Status run_f32(KernelCtx *ctx, void *state, const Tensor *in, Tensor *out)
 {
     const Plan *p = state;
-    const float *a = in[0].data, *b = in[1].data, beta = p->has_c ? (float)p->beta : 0;
+    const float *a = in[0].data, *b = in[1].data;
     float *y = out[0].data;
-    const int64_t pieces = p->cut.rows * p->cut.cols, units = p->batches * pieces;
-    int team = p->cut.inside > 1 ? 1 : units < ctx->n_threads ? (int)units : ctx->n_threads;
+    const int64_t units = p->batches * p->cut.rows * p->cut.cols;
+    const int team = units < ctx->n_threads ? (int)units : ctx->n_threads;
     TeamFailure failure = { 0 };
 
     if (p->has_c)
         fill_f32(p, in[2].data, y);
-#pragma omp parallel for num_threads(team) schedule(static) if (team > 1)
-    for (int64_t i = 0; i < units; i++) {
-        const int64_t at = i / pieces;
-
-        team_note(&failure, sgemm_piece(&p->of, &p->cut, i % pieces, (float)p->alpha, a + p->offset_a[at],
-                                        b + p->offset_b[at], beta, y + at * p->of.m * p->of.n));
+    if (team == 1 || p->cut.inside > 1) { /* outside of any region, where oneDNN may make its own */
+        for (int64_t i = 0; i < units; i++)
+            TRY(piece_f32(p, i, a, b, y));
+        return ST_OK;
     }
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int64_t i = 0; i < units; i++)
+        team_note(&failure, piece_f32(p, i, a, b, y));
     return team_status(&failure);
 }
 
