@@ -45,7 +45,7 @@ if(isa_march)
     list(APPEND cpu_options "-march=$<IF:$<BOOL:$<TARGET_PROPERTY:DPX_LEVEL>>,x86-64-$<TARGET_PROPERTY:DPX_LEVEL>,${isa_march}>")
 endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    list(APPEND cpu_options -mprefer-vector-width=512)      # where there are such: oneDNN's kernels beside these use them too
+    list(APPEND cpu_options -mprefer-vector-width=512)      # with AVX-512, of which gcc uses 256 bits by default
 endif()
 if(DPX_NATIVE OR DPX_MARCH OR NOT DPX_ISA_LEVELS)
     set_property(SOURCE kernels/cpu/cpu_isa.c PROPERTY COMPILE_DEFINITIONS "DPX_ISA=\"$<IF:$<BOOL:${isa_march}>,${isa_march},generic>\"")

@@ -107,12 +107,12 @@ static ValueId where_both(Graph *g, ValueId a, ValueId b)
     return !has_value(a) ? b : !has_value(b) ? a : EMIT(g, And, NULL, a, b);
 }
 
-/* The number that bounds x; infinite: none does. */
+/* The number that bounds x, or `none`.  NaN bounds nothing, as in Clip itself. */
 static double bound_of(Grad *gr, int i, double none)
 {
     const Tensor *t = has_value(grad_in(gr, i)) ? value_const(gr->g, grad_in(gr, i)) : NULL;
 
-    return t ? tensor_float(t, 0) : none;
+    return t && !isnan(tensor_float(t, 0)) ? tensor_float(t, 0) : none;
 }
 
 /* Bounds that are numbers: dx = dy where min < y < max, and y is more likely to be kept than x. */

@@ -142,10 +142,13 @@ static dnnl_format_tag_t tag_of(Layout l, int rank)
 
 bool onednn_stores(Layout l) { return l == LAYOUT_ROWS || tag_of(l, 3) != dnnl_format_tag_undef; }
 
-Layout onednn_blocked(void)
+/* Sets of instructions are masks, and not in order: in 2.x that of AVX2 with VNNI is the larger number. */
+static bool has_avx512(void)
 {
-    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? LAYOUT_BLOCKED_16 : LAYOUT_BLOCKED_8;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
 }
+
+Layout onednn_blocked(void) { return has_avx512() ? LAYOUT_BLOCKED_16 : LAYOUT_BLOCKED_8; }
 
 static void dense_strides(int n, const dnnl_dims_t dims, dnnl_dims_t strides)
 {
@@ -568,7 +571,7 @@ Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
 /* ---- matrix product ---- */
 
 /* 1 / rows + 1 / columns from which on oneDNN takes a product for thin. */
-static double thin_from(void) { return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core ? 0.00196 : 0.0038; }
+static double thin_from(void) { return has_avx512() ? 0.00196 : 0.0038; }
 
 /* Both operands of a product that is large in rows and columns are copied into blocks, whose depth follows from k
  * alone, and threads divide rows and columns.  The sums of all others are cut where tiles are fewer than threads, and
@@ -594,7 +597,7 @@ bool onednn_sgemm_copies(bool trans_a, bool trans_b, int64_t m, int64_t n, int64
         BAD = 256,
         VERY_BAD = 1024
     }; /* LIMIT, NARROW: rows and columns; BAD: row lengths */
-    const bool wide = dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core;
+    const bool wide = has_avx512();
     const bool thin = 1.0 / (double)m + 1.0 / (double)n >= thin_from();
 
     if (wide && !trans_a && trans_b && n > 100 &&

@@ -38,8 +38,7 @@ void onednn_free(Onednn *d); /* NULL is legal */
 
 /* So many threads may be given to a product without changing its bits. */
 int64_t onednn_sgemm_threads(int64_t m, int64_t n, int64_t k);
-/* Whether a thread alone copies the operands of a product into blocks.  Where k is longer than a block, the two ways
- * round differently. */
+/* Whether a thread alone copies the operands of a product into blocks.  The two ways may round differently. */
 bool onednn_sgemm_copies(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
                          int64_t ldc);
 /* c [m, n] = alpha * op(a) op(b) + beta * c, row-major, float32; lda ... are row lengths. */
