@@ -64,6 +64,22 @@ static void merge_batches(Plan *p, const MatMulRoles *r)
     p->batches = 1;
 }
 
+/* Threads for each of the products, so that as many pieces as threads, or a multiple of them, are computed; many
+ * products are divided well enough whole. */
+static int threads_of_each(int64_t batches, int threads)
+{
+    enum { MANY = 4 };
+    int64_t a = batches, b = threads;
+
+    while (b) {
+        const int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return batches >= MANY * threads ? 1 : threads / (int)a;
+}
+
 static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, const Node *n)
 {
     const Value *y = value(g, n->out[0]);
@@ -87,7 +103,7 @@ static Status cpu_matmul_prepare(void **state, KernelCtx *ctx, const Graph *g, c
     matmul_offsets(p->offset_b, &r.b, r.batch_b, y->shape, r.batch_y, p->of.k * p->of.n);
     merge_batches(p, &r);
     p->of.ldc = p->of.n;
-    p->cut = sgemm_cut(&p->of, p->batches % ctx->n_threads ? ctx->n_threads : 1);
+    p->cut = sgemm_cut(&p->of, threads_of_each(p->batches, ctx->n_threads));
     p->batch_parallel = p->batches >= ctx->n_threads;
     if (y->dtype == DT_FLOAT64) {
         size_t bytes = (size_t)ctx->n_threads * DGEMM_SCRATCH;
