@@ -22,7 +22,7 @@ typedef struct {
 } Pages;
 
 /* A DeviceJob; `arg` is a Pages.  The system zeroes a page when it is touched, which takes most of the time of a large
- * allocation: by all threads of the device. */
+ * allocation, so all threads of the device touch pages. */
 static Status touch(Device *d, void *arg)
 {
     const Pages p = *(const Pages *)arg;

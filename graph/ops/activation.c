@@ -82,7 +82,7 @@ static Status standard_relu(Graph *g, Node *n)
     return g->status;
 }
 
-/* `both` and where y is on that side of the number; infinite: everywhere. */
+/* `both`, and y is on that side of the bound.  An infinite bound holds everywhere. */
 static ValueId within(Graph *g, ValueId both, const OpDef *side, ValueId y, double bound)
 {
     ValueId at = isinf(bound) ? NO_VALUE : emit(g, side, NULL, 2, (ValueId[]){ y, number(g, y, bound) });

@@ -570,7 +570,7 @@ Status onednn_reorder_run(Onednn *d, KernelCtx *ctx, void *x, void *y)
 
 /* ---- matrix product ---- */
 
-/* 1 / rows + 1 / columns from which on oneDNN takes a product for thin. */
+/* A product is thin for oneDNN where 1 / rows + 1 / columns is this or more. */
 static double thin_from(void) { return has_avx512() ? 0.00196 : 0.0038; }
 
 /* Both operands of a product that is large in rows and columns are copied into blocks, whose depth follows from k
@@ -586,17 +586,17 @@ int64_t onednn_sgemm_threads(int64_t m, int64_t n, int64_t k)
     return 1.0 / (double)m + 1.0 / (double)n >= thin_from() || least < 2 * SHARE ? 1 : least / SHARE;
 }
 
-/* nocopy_checker of gemm_driver.cpp for one thread.  Matrices are stored by columns there: the operands change places.
- */
+/* As nocopy_checker of oneDNN's gemm_driver.cpp (2.6.3 to 3.13.1) decides for one thread.  Matrices are stored by
+ * columns there, so the operands change places. */
 bool onednn_sgemm_copies(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
                          int64_t ldc)
 {
     enum {
-        LIMIT = 378,
+        LIMIT = 378, /* rows and columns */
         NARROW = 28,
-        BAD = 256,
+        BAD = 256, /* a row length that is a multiple of it */
         VERY_BAD = 1024
-    }; /* LIMIT, NARROW: rows and columns; BAD: row lengths */
+    };
     const bool wide = has_avx512();
     const bool thin = 1.0 / (double)m + 1.0 / (double)n >= thin_from();
 

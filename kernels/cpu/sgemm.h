@@ -18,7 +18,8 @@ typedef struct {
     int64_t rows, cols; /* pieces along m and along n */
 } SgemmCut;
 
-/* For a team of `threads`.  With 1 the product is one piece. */
+/* The cheapest grid of at most `threads` pieces, each of which oneDNN computes as it would compute the whole.  Where
+ * inside > 1 there is one piece, to be run outside of a parallel region. */
 SgemmCut sgemm_cut(const Sgemm *s, int threads);
 /* Piece `i` of cut->rows * cut->cols. */
 Status sgemm_piece(const Sgemm *s, const SgemmCut *cut, int64_t i, float alpha, const float *a, const float *b,
