@@ -50,15 +50,18 @@ static Status open_pages(void **out, Device *d, size_t bytes)
     char *at = given ? host_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE)
                      : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     Pages pages = { .at = at, .bytes = bytes, .zeroed = !given };
+    Status st;
 
     if (!at || at == MAP_FAILED)
         return FAIL(E_NOMEM, "%s: cannot allocate %zu bytes", device_name(d), bytes);
     if (!given && bytes >= HUGE_FROM)
         (void)madvise(at, bytes, MADV_HUGEPAGE); /* advice: pages may be small all the same */
     device_start(d, touch, &pages);
-    TRY(device_wait(d));
-    *out = at;
-    return ST_OK;
+    if ((st = device_wait(d)))
+        memory_close(d, at, bytes);
+    else
+        *out = at;
+    return st;
 }
 
 Status memory_open(void **out, Device *d, size_t bytes)
